@@ -145,7 +145,7 @@ class BrokerChanges(ControllerPart):
         metadata next fails, too (ControllerBrokerRequestBatch.newBatch; recorded in 0.8.0).
         """
         context, channels = self._context, self._channels
-        orphaned = context.orphaned_leaders if self._client.version.controller.topic_deletion == "by tool" else {}
+        orphaned = context.orphaned_leaders if self._client.version.controller.fails_at_removed_topics else {}
         if not orphaned and not channels.has_unsent:
             return True
         led = [p for p in context.names(context.table.rows()) if context.leadership(p) is not None]
@@ -264,7 +264,7 @@ class TopicChanges(ControllerPart):
         self.watch(new)
         found = await self._client.topics(new)
         for name in removed:
-            context.remove_topic(name)
+            context.remove_topic(name, by_znodes=True)
             self._session.data_handlers.pop(paths.topic(name), None)
         context.order.note_filtered()
         await self.add(found)

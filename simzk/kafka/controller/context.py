@@ -662,16 +662,16 @@ class ControllerContext:
 
     @property
     def orphaned_leaders(self) -> dict[TopicPartition, int]:
-        """The leaders of partitions of removed topics, unless a topic is there again.
+        """The leaders of partitions of topics that were removed by their znodes, unless a topic is there again.
 
-        Kafka 0.8.0 keeps them, and fails at them when a broker starts, and when the leader stops (recorded).
+        Kafka up to 1.0 keeps them, and fails at them when a broker starts, and when the leader stops (recorded).
         """
         return {partition: leader for partition, leader in self._removed_leaders.items() if partition not in self.table}
 
-    def remove_topic(self, topic: str) -> None:
-        """Remove a topic and its partitions."""
+    def remove_topic(self, topic: str, *, by_znodes: bool = False) -> None:
+        """Remove a topic and its partitions; `by_znodes` if somebody else has deleted its znodes."""
         partitions = self.names(self.table.rows_of(topic))
-        for partition in partitions:
+        for partition in partitions if by_znodes else ():
             state = self.leadership(partition)
             if state is not None:
                 self._removed_leaders[partition] = state.leader

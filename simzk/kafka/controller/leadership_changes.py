@@ -302,7 +302,7 @@ class ControlledShutdowns(ControllerPart):
             if not concerned.all():  # a set that loses no element is not built anew
                 rows = context.order.in_set(rows[concerned], hashed=hashed)
             await self._remove_all(broker, rows, hashed=hashed)
-        if broker in context.orphaned_leaders.values() and self._client.version.controller.topic_deletion == "by tool":
+        if broker in context.orphaned_leaders.values() and self._client.version.controller.fails_at_removed_topics:
             why = "it leads a partition of a removed topic"
             self._log.record("failed", f"controlled shutdown of broker {broker}", why)
             return ControlledShutdownResponse(ErrorCode.UNKNOWN_SERVER_ERROR, ())

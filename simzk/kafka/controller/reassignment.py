@@ -261,6 +261,7 @@ class Reassignments(ControllerPart):
     async def _raise_leader_epoch(self, partition: TopicPartition, recipients: Sequence[int]) -> None:
         """Write the same leader and ISR with a new leader epoch, so that brokers accept the new replicas (A1, B3)."""
         assert recipients, "the new leader epoch is sent to the replicas"
+        self._channels.require_sent()  # KafkaController.updateLeaderEpochAndSendRequest begins a batch first
         context, known = self._context, self._context.leadership(partition)
         while True:
             state = await self._client.state(partition)

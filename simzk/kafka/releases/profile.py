@@ -284,6 +284,8 @@ class ControllerRules(Profile):
 
     The tool of 0.8.0 deletes the topic's znodes itself; 0.8.1 has no tool, and an operator creates the znode.
     """
+    fails_at_removed_topics: bool = before((0, 9))
+    """The leaders of a topic that was removed by its znodes stay in the cache, and events fail at them (recorded)."""
     drops_disabled_deletions: bool = since((0, 10, 2))
     """A controller that may not delete topics removes the requests (KAFKA-3175)."""
     batches_deletions: bool = since((2, 5))
@@ -324,8 +326,11 @@ class BrokerRules(Profile):
     """Leaders that write ISRs announce it in `/isr_change_notification` (§2.8)."""
     accepts_own_isr_after_conflict: bool = since((0, 8, 2))
     """After BADVERSION a leader reads the state again and accepts its own data (KAFKA-1382)."""
-    sleeps_after_last_shutdown_try: bool = before((0, 8, 1))
-    """A controlled shutdown that leaves partitions is given up one backoff after the last try (recorded: 15.5 s)."""
+    sleeps_after_last_shutdown_try: bool = before((0, 9))
+    """A controlled shutdown that leaves partitions is given up one backoff after the last try (recorded: 15.5 s).
+
+    By reading, brokers of 0.9 to 2.4 do so, too.
+    """
     isr_checks_per_lag_time: int = by_release(1, ((0, 10, 2), 2))
     """Checks for late followers within `replica.lag.time.max.ms` (§2.8)."""
     keeps_idle_followers_in_sync: bool = by_release(True, ((0, 8, 1), False), ((2, 1), True))
