@@ -13,7 +13,7 @@ from simzk.kafka.zookeeper_client.zk_client import create_request
 from simzk.simulation import Network, Process, Scheduler
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import Code, EventType
-from simzk.zookeeper.requests import GetData, SetData
+from simzk.zookeeper.requests import Delete, GetData, SetData
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
@@ -52,12 +52,19 @@ class World:
 
     def write_behind(self, path: str, data: bytes) -> None:
         """Change a znode as another client."""
+        self._call_behind(SetData(path, data, -1))
+
+    def delete_behind(self, path: str) -> None:
+        """Delete a znode as another client."""
+        self._call_behind(Delete(path, -1))
+
+    def _call_behind(self, request: Request) -> None:
         other = Process(self.scheduler, "other")
         session = ZooKeeperSession(other, self.host, timeout_ms=TIMEOUT_MS)
 
         async def write() -> None:
             await session.start()
-            await session.call(SetData(path, data, -1))
+            await session.call(request)
             await session.close()
 
         other.spawn(write())
@@ -135,6 +142,41 @@ def test_watches_are_set_again_and_missed_changes_are_delivered_once(world: Worl
     world.sleep(4)
     assert reported == [("/a", EventType.NODE_DATA_CHANGED)]
     assert session.connected
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_deletion_uses_up_all_watches_of_a_znode_with_one_event(world: World, is_cut: bool) -> None:
+    """Drop the second event, which a server sends to a client that sets both again (ZKWatchManager.materialize)."""
+    session, seen = world.session, list[EventType | None]()
+    world.run(session.call(create_request("/a", b"")))
+    session.data_handlers["/a"] = seen.append
+    session.child_handlers["/a"] = lambda: seen.append(None)
+    world.run(session.get_data("/a"))
+    world.run(session.get_children("/a"))
+    assert session.watch_differences() == []
+    if is_cut:
+        session.break_connection()
+    world.delete_behind("/a")
+    world.sleep(4)
+    assert seen == [EventType.NODE_DELETED]
+    assert session.watch_differences() == []
+    session.break_connection()
+    world.sleep(5)
+    assert seen == [EventType.NODE_DELETED]
+    assert session.watch_differences() == []
+
+
+def test_a_new_session_has_no_watches_of_the_one_before(world: World) -> None:
+    session, seen = world.session, list[EventType]()
+    session.data_handlers["/none"] = seen.append
+    world.run(session.exists("/none"))
+    world.server.expire(session.session_id, world.host.now_ms())
+    world.host.deliver_output()
+    world.sleep(5)
+    session.break_connection()
+    world.sleep(5)
+    assert session.connected
+    assert (len(world.server.watches.data), session.watch_differences()) == (0, [])
 
 
 def test_a_watch_is_set_only_with_a_registered_handler(world: World) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.zookeeper_access import KafkaTree
     from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.metadata.cache import MetadataCache
+    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.simulation import History
 
 
@@ -45,6 +46,7 @@ class Believer(Protocol):
     id: int
     metadata: MetadataCache
     replicas: ReplicaLogs
+    session: ZooKeeperSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +227,19 @@ class SameReplicas(Agreement):
                 yield from _state_differences(f"broker {broker.id}", partition, known, state)
 
 
-AGREEMENTS: tuple[type[Agreement], ...] = (SameController, SameBrokers, SameCachedStates, SameReplicas)
-"""All agreements of brokers with the znodes."""
+class SameWatches(Agreement):
+    """ZooKeeper has those watches for a broker that it expects events of, and no others."""
+
+    name = "brokers and ZooKeeper have the same watches"
+
+    @staticmethod
+    def differences(broker: Believer, written: WrittenState) -> Iterator[str]:
+        for difference in broker.session.watch_differences():
+            yield f"broker {broker.id}: {difference}"
+
+
+AGREEMENTS: tuple[type[Agreement], ...] = (SameController, SameBrokers, SameCachedStates, SameReplicas, SameWatches)
+"""All agreements of brokers with ZooKeeper."""
 
 
 def controller_differences(context: ControllerContext, written: WrittenState) -> Iterator[str]:

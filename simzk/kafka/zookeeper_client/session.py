@@ -355,6 +355,9 @@ class ZooKeeperSession:
         assert not self._in_flight, "nothing is sent before the session is open"
         assert self._link is not None, "a connected session has a link"
         assert self.session_id, "a connected session has an id"
+        assert reconnected or not (self._data_watches or self._exist_watches or self._child_watches), (
+            "a new session has no watches"
+        )
         self.connected = True
         self._servers.note_connected()
         self._last_sent_us = self._last_heard_us
@@ -464,6 +467,27 @@ class ZooKeeperSession:
             )
             self._send(SET_WATCHES_XID, watches)
 
+    def watch_differences(self) -> list[str]:
+        """Return a text for each kind of watch that the client and its server have on other paths.
+
+        Both have the same when nothing is on its way. Empty while there is no connection or an answer is awaited.
+        """
+        connection = None if self._link is None else self._link.connection
+        if not self.connected or self._link is None or connection is None or self._in_flight:
+            return []
+        tables, above = self._link.driver.server.watches, self.access.above
+        kinds = (
+            ("data", {*self._data_watches, *self._exist_watches}, tables.data),
+            ("child", {*self._child_watches}, tables.child),
+        )
+        found = []
+        for kind, mine, table in kinds:
+            its = {above(path or "") for path in table.modes_of(connection)}
+            if mine != its:
+                paths = ", ".join(sorted(mine ^ its))
+                found.append(f"{kind} watches on {paths} are {'the client' if mine - its else 'the server'}'s alone")
+        return found
+
     # -- receiving
 
     def _on_reply(self, reply: Reply) -> None:
@@ -507,15 +531,22 @@ class ZooKeeperSession:
         kind = EventType(event.type)
         event = event._replace(path=self.access.above(event.path))
         if kind == EventType.NODE_CHILDREN_CHANGED:
-            self._child_watches.pop(event.path, None)
+            tables = [self._child_watches]
+        else:
+            deleted = [self._child_watches] if kind == EventType.NODE_DELETED else []
+            tables = [self._data_watches, self._exist_watches, *deleted]
+        # The server sends an event for each kind of watch; the first one uses all of them up, and the second one finds
+        # no watcher (ZooKeeper.ZKWatchManager.materialize).
+        is_watched = any(event.path in table for table in tables)
+        for table in tables:
+            table.pop(event.path, None)
+        if not is_watched:
+            return
+        if kind == EventType.NODE_CHILDREN_CHANGED:
             on_children = self.child_handlers.get(event.path)
             if on_children is not None:
                 on_children()
             return
-        self._data_watches.pop(event.path, None)
-        self._exist_watches.pop(event.path, None)
-        if kind == EventType.NODE_DELETED:
-            self._child_watches.pop(event.path, None)
         handler = self.data_handlers.get(event.path)
         if handler is not None:
             handler(kind)

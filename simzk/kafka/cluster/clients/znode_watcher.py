@@ -124,6 +124,9 @@ class ZnodeWatcher:
         else:
             session.data_handlers[one.path] = seen.append
             before = await session.exists(one.path)
+            if one.event is EventType.NODE_DELETED:  # the event uses a watch of its children up, too
+                session.child_handlers[one.path] = lambda: seen.append(None)
+                await session.get_children(one.path)
         try:
             for change in one.changes:
                 self._break_by_chance()
