@@ -335,18 +335,25 @@ class Examiner(FetchingClient):
             producer.kill()
 
     async def _time_out(self, topic: str) -> None:
-        """Leave a transaction to its timeout: then its producer is fenced."""
+        """Leave a transaction of each transactional id to its timeout: then its producer is fenced."""
         left_us = self._aborted_us + STEP_US
-        settings = TransactionSettings(_LEFT, topic, 1, STEP_US, leaves_in=1, left_us=left_us, aborts_in=1_000)
-        producer = self._fleet.start_transactions(settings)
-        failure = f"the producer of {_LEFT} is not fenced after its timeout"
-        await self._require(failure, self._aborted_us + 2 * ENDED_US, partial(_is_fenced, producer))
-        producer.kill()
+        used = {one.settings.transactional_id for one in self._fleet.clients if isinstance(one, TransactionalProducer)}
+        settings = TransactionSettings(
+            _LEFT, topic, 1, STEP_US, leaves_in=1, left_us=left_us, aborts_in=1_000, commits_offsets=False
+        )
+        start, ids = self._fleet.start_transactions, [_LEFT, *sorted(used)]
+        producers = {name: start(settings._replace(transactional_id=name)) for name in ids}
+        for name, producer in producers.items():
+            failure = f"the producer of {name} is not fenced after its timeout"
+            await self._require(failure, self._aborted_us + 2 * ENDED_US, partial(_is_fenced, producer))
+        for producer in producers.values():
+            producer.kill()
 
     async def _hold(self, topic: str) -> None:
         """Hold two transactions open for nearly their timeout: each has the whole of it, and nobody is fenced.
 
-        While the second one is open, the coordinator looks at least once for those that are open for too long.
+        While the second one is open, the coordinator looks at least once for those that are open for too long. Both
+        commit offsets of a group that has no others.
         """
         timeout_us = self._aborted_us + HELD_LONGER_US
         held_us = timeout_us - HELD_LONGER_US // 4
@@ -359,7 +366,6 @@ class Examiner(FetchingClient):
             aborts_in=1_000_000,
             leaves_in=1_000_000,
             held_us=held_us,
-            commits_offsets=False,
         )
         producer = self._fleet.start_transactions(settings)
         both = partial(_has_committed, producer, 2)
@@ -367,6 +373,9 @@ class Examiner(FetchingClient):
         if producer.fenced:
             self.failures.append(f"the producer of {_HELD} is fenced before the timeout of its transaction")
         producer.kill()
+        partition = TopicPartition(topic, 0)
+        for offset in (await self._offsets_of(_HELD, [partition])).values():
+            self._ledger.judge_offsets(_HELD, partition, offset)
 
     async def _form_group(self, topic: str) -> None:
         """Form a group of two members, of which one crashes, and one is static and restarts."""

@@ -264,7 +264,8 @@ class TransactionSettings(NamedTuple):
         leaves_in: one in so many transactions is left to its timeout.
         left_us: how long beyond the timeout it is left; 0 draws up to 20 s.
         held_us: how long a transaction stays open when its records are acknowledged, within its timeout.
-        commits_offsets: whether transactions commit offsets of a group too, named as the transactional id.
+        commits_offsets: whether transactions commit offsets of a group too, named as the transactional id: each one
+            that is held, else every second.
     """
 
     transactional_id: str
@@ -366,7 +367,7 @@ class TransactionalProducer(_NumberingProducer):
             if one_by_one:
                 await self._add_partitions([number])
             await self._send_to(TopicPartition(settings.topic, number), limit_us)
-        if settings.commits_offsets and stream.below(2):
+        if settings.commits_offsets and (settings.held_us or stream.below(2)):
             await self._commit_offset(TopicPartition(settings.topic, numbers[0]))
         if settings.held_us:
             await self.process.sleep(settings.held_us)
