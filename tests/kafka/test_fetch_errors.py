@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import FetchedPartition, FetchRequest, FetchResponse
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import topic
 from tests.kafka.test_truncation import ruled
@@ -79,3 +80,20 @@ def test_a_follower_ahead_of_its_leader_tries_again_after_a_second() -> None:
         c.run_for(0.01)
         assert seconds_until_committed(c, "t") < 1.2
         c.check()
+
+
+@pytest.mark.parametrize("line", ["1.1", "2.4", "3.9"])
+def test_a_follower_in_a_new_leader_epoch_is_told_the_high_watermark_again(line: str) -> None:
+    """Tell it although it has not risen: what was on its way may be lost with the epoch before (CachedPartition)."""
+    with ruled(line) as c:
+        topic(c, "t", {0: [1, 2]})
+        answer = c.produce("t", 0, acks="all")
+        c.run_until(lambda: answer.done)
+        c.kill(2)
+        c.run_for(1)
+        found: list[FetchResponse] = []
+        for number, epoch in enumerate((0, 0, 1)):
+            named = FetchedPartition(T0, epoch, 1)
+            c.brokers[1].fetch_sessions.serve(FetchRequest(2, not number, False, (named,), ()), found.append)
+            c.run_for(1)
+        assert [one.watermarks for one in found] == [{T0: 1}, {}, {T0: 1}]

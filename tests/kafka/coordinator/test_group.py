@@ -21,19 +21,22 @@ class Member:
         joined, synced: the responses.
     """
 
-    def __init__(self, brokers: Brokers, rebalance_ms: int = 10_000, session_ms: int = 60_000) -> None:
+    def __init__(
+        self, brokers: Brokers, rebalance_ms: int = 10_000, session_ms: int = 60_000, instance_id: str | None = None
+    ) -> None:
         self.joined: list[JoinResult] = []
         self.synced: list[SyncResult] = []
         self.member_id = ""
         self._brokers = brokers
         self._rebalance_ms = rebalance_ms
         self._session_ms = session_ms
+        self._instance_id = instance_id
 
     def join(self, *, accepts_id: bool = False, protocols: tuple[str, ...] = ("range",)) -> None:
         """Send JoinGroup."""
         request = JoinRequest(
             self.member_id,
-            None,
+            self._instance_id,
             "c",
             "/h",
             self._session_ms,
@@ -50,7 +53,7 @@ class Member:
 
     def sync(self) -> None:
         """Send SyncGroup without assignments."""
-        request = SyncRequest(self.member_id, self.joined[-1].generation, None, None, None, {})
+        request = SyncRequest(self.member_id, self.joined[-1].generation, self._instance_id, None, None, {})
         self._brokers.coordinator.sync(GROUP, request, self.synced.append)
 
 
@@ -118,6 +121,44 @@ def test_a_member_whose_sync_fails_has_its_session_timeout_from_then_on() -> Non
     assert len(third.joined) == 0, "the follower may still join"
     brokers.run_for(0.2)
     assert {member.member_id for member in leader.joined[-1].members} == {leader.member_id, third.member_id}
+    brokers.check()
+
+
+@pytest.mark.parametrize("beats", [True, False])
+def test_a_member_that_sends_heartbeats_may_join_late(beats: bool) -> None:
+    """Keep it in a rebalance for the rebalance timeout, and without heartbeats for its session timeout."""
+    brokers = Brokers()
+    slow = Member(brokers, 60_000, session_ms=6_000)
+    slow.join()
+    brokers.run_for(7)
+    slow.sync()
+    brokers.run_for(1)
+    other = Member(brokers, 60_000)
+    other.join()
+    for _ in range(5):
+        brokers.run_for(4)
+        if beats:
+            answer = brokers.coordinator.heartbeat(GROUP, slow.member_id, 1, None)
+            assert answer == ErrorCode.REBALANCE_IN_PROGRESS
+    assert bool(other.joined) != beats, "the rebalance ends without a member whose session has expired"
+    slow.join()
+    later = ErrorCode.NONE if beats else ErrorCode.UNKNOWN_MEMBER_ID
+    assert [one.error for one in slow.joined] == [ErrorCode.NONE, later]
+
+
+def test_a_static_member_that_waits_for_its_assignment_is_fenced_by_the_next_process() -> None:
+    """Answer the first process, which must not take the assignment of the second (KIP-345)."""
+    brokers = Brokers("2.3")
+    _, before = members = Member(brokers), Member(brokers, instance_id="a")
+    for member in members:
+        member.join()
+    brokers.run_for(7)
+    before.sync()
+    assert not before.synced
+    after = Member(brokers, instance_id="a")
+    after.join()
+    brokers.run_for(1)
+    assert [result.error for result in before.synced] == [ErrorCode.FENCED_INSTANCE_ID]
     brokers.check()
 
 

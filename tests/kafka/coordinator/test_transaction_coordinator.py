@@ -215,6 +215,10 @@ def test_a_transition_that_cannot_be_appended_changes_nothing() -> None:
     assert producer.end(is_commit=True) == FENCED, "the epoch is bumped in memory, once"
     assert producer.identity is not None
     assert newer.begin().identity == producer.identity._replace(epoch=2)
+    newer.add(ORDERS[0])
+    brokers.run_for(TIMEOUT_MS / 1000 + 15)
+    assert state_of(brokers) == TransactionState.COMPLETE_ABORT
+    assert newer.end(is_commit=True) == FENCED, "later the epoch is bumped again"
 
 
 def test_a_completion_is_appended_when_enough_replicas_are_back() -> None:
@@ -228,6 +232,23 @@ def test_a_completion_is_appended_when_enough_replicas_are_back() -> None:
     brokers.log.rejects = False
     brokers.run_for(LONG_S)
     assert state_of(brokers) == TransactionState.COMPLETE_COMMIT
+
+
+def test_markers_that_travelled_together_are_all_sent_again() -> None:
+    brokers = Brokers()
+    producers = [Producer(brokers, f"{ID} {number}").begin() for number in range(3)]
+    for producer in producers:
+        producer.add(ORDERS[0])
+    brokers.is_reachable = False
+    for producer in producers:
+        assert producer.identity is not None
+        brokers.coordinator.end(
+            producer.transactional_id, producer.identity, is_commit=True, respond=lambda error: None
+        )
+    brokers.run_for(LONG_S)
+    brokers.is_reachable = True
+    brokers.run_for(LONG_S)
+    assert decisions(brokers)[0] == [True] * 3
 
 
 def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fenced() -> None:

@@ -65,6 +65,18 @@ def test_offsets_are_unstable_until_the_marker() -> None:
     brokers.check()
 
 
+def test_a_group_with_nothing_but_offsets_of_a_transaction_is_kept() -> None:
+    """Remove it with the others when the transaction is aborted (GroupMetadataManager.cleanupGroupMetadata)."""
+    brokers = Brokers(offsets_retention_check_interval_ms=60_000)
+    commit(brokers, 0, 4, 7)
+    brokers.run_for(61)
+    brokers.coordinator.on_topics_changed({"another"})
+    assert fetched(brokers, 0) == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    brokers.end_transaction(7, is_commit=True)
+    assert fetched(brokers, 0) == 4
+    brokers.check()
+
+
 def test_an_abort_drops_the_offsets() -> None:
     brokers = Brokers()
     commit(brokers, 0, 3, None)

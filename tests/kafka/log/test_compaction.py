@@ -156,6 +156,22 @@ def test_compaction_keeps_the_last_value_of_each_key(line: str, rounds: list[lis
             before = after
 
 
+@pytest.mark.parametrize("line", LINES[1:])
+def test_an_aborted_transaction_that_begins_in_the_clean_part_hides_no_value(line: str) -> None:
+    filled, filler = Filled(line), Step(((2, 1), (2, 2), (3, 3)), None, OPEN)
+    filled.fill([Step(((1, 5),), None, OPEN), Step(((0, 1),), 1, OPEN)], 1_000)
+    begun = len(filled.log.segments)
+    while len(filled.log.segments) == begun:
+        filled.fill([filler], 1_000)
+    filled.fill([Step(((1, 9),), 1, ABORT)], 1_000)
+    assert filled.compact(1_001)
+    begun = len(filled.log.segments)
+    while len(filled.log.segments) == begun:
+        filled.fill([filler], 1_002)
+    assert filled.compact(1_003)
+    assert table(filled.committed())[b"1"] == b"5" * 9
+
+
 @pytest.mark.parametrize("line", LINES)
 @given(steps=STEPS, later=STEPS)
 def test_producers_go_on_after_a_compaction(line: str, steps: list[Step], later: list[Step]) -> None:
