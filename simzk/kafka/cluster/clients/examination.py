@@ -337,7 +337,7 @@ class Examiner(FetchingClient):
     async def _time_out(self, topic: str) -> None:
         """Leave a transaction of each transactional id to its timeout: then its producer is fenced."""
         left_us = self._aborted_us + STEP_US
-        used = {one.settings.transactional_id for one in self._fleet.clients if isinstance(one, TransactionalProducer)}
+        used = {settings.transactional_id for settings in self._transactions()}
         settings = TransactionSettings(
             _LEFT, topic, 1, STEP_US, leaves_in=1, left_us=left_us, aborts_in=1_000, commits_offsets=False
         )
