@@ -60,7 +60,9 @@ def _start_fast() -> None:
 
 def _main() -> None:
     try:
-        name, *words = sys.argv[1:] or ["--help"]
+        if not sys.argv[1:]:
+            sys.argv.append("--help")
+        name, *words = sys.argv[1:]
         if COMPLETION not in os.environ:
             _check(name, words)
         if name in COMMANDS and COMMANDS[name].parses_arguments:

@@ -195,7 +195,8 @@ def check_distinct(listeners: Mapping[int, BrokerListeners]) -> None:
         if shared:
             listed, owner = ",".join(f"{one.host}:{one.port}" for one in shared), owners[shared[0].address]
             text = f"Configured end points {listed} in advertised listeners are already registered by broker {owner}"
-            raise ConfigError(text, where=f"broker.{broker}.{ADVERTISED}", right="addresses for each broker")
+            right = f"a single broker, or broker.{broker}.{LISTENERS} and broker.{broker}.{ADVERTISED}"
+            raise ConfigError(text, where=f"broker.{broker}.{ADVERTISED}", right=right)
         owners |= {one.address: broker for one in of_broker.advertised}
 
 

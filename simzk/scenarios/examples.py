@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
-from simzk.errors import ConfigError, nearest
+from simzk.errors import ConfigError, ScenarioError, nearest
 
 HERE = Path(__file__).parent
 FOLDERS = (HERE / "examples", HERE.parents[1] / "scenarios")
@@ -56,10 +56,14 @@ def find_scenario(word: str) -> str:
 
     Raises:
         ConfigError: no file and no shipped scenario has this name.
+        ScenarioError: the file does not exist, but a shipped scenario has its name.
 
-    >>> find_scenario("mine/broker_failure.toml")
-    'mine/broker_failure.toml'
+    >>> find_scenario("mine/what_we_saw.toml")
+    'mine/what_we_saw.toml'
     """
+    if not Path(word).exists() and Path(word).suffix and Path(word).stem in [one.name for one in examples()]:
+        right = f"a file, or {Path(word).stem}, which ships with simzk"
+        raise ScenarioError("the file does not exist", where=word, right=right)
     if Path(word).exists() or Path(word).suffix:
         return word
     return str(find_example(word, accepted="a file, or a name that simzk examples lists").path)

@@ -66,3 +66,10 @@ def test_an_unknown_name_names_the_nearest(simzk: Simzk) -> None:
     done = simzk("new", "xyz")
     assert done.err.endswith("; expected a name that simzk examples lists\n")
     assert simzk("run", "xyz").err.endswith("; expected a file, or a name that simzk examples lists\n")
+
+
+def test_a_file_that_is_missing_and_ships_with_simzk_is_named(simzk: Simzk) -> None:
+    done = simzk("run", "elsewhere/broker_failure.toml")
+    right = "a file, or broker_failure, which ships with simzk"
+    said = f"simzk: error: elsewhere/broker_failure.toml: the file does not exist; expected {right}\n"
+    assert (done.status, done.err) == (2, said)

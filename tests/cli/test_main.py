@@ -247,3 +247,10 @@ def test_every_extra_is_one_that_the_project_has() -> None:
 
     known = set(metadata("simzk").get_all("Provides-Extra") or [])
     assert set(EXTRAS.values()) <= known
+
+
+def test_simzk_alone_lists_its_commands_and_complains_of_nothing() -> None:
+    for without in ((), OPTIONAL):
+        done = simzk(without=without)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert all(name in done.stdout for name in COMMANDS)

@@ -124,7 +124,8 @@ def test_what_cannot_be_is_one_line_and_exit_2(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert refused("--port", str(port)) == (
-            f"simzk: error: 127.0.0.1:{port}: cannot listen: Address already in use\n"
+            f"simzk: error: 127.0.0.1:{port}: cannot listen: Address already in use; "
+            "expected a free port, or 0 for any\n"
         )
         assert "Address already in use" in refused("--port", "0", "--admin-port", str(port))
     assert "is not a port" in refused("--port", "x")

@@ -92,4 +92,5 @@ def test_a_secure_port_that_is_taken_is_one_line_and_exit_2() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         said = refused("--port", "0", "--secure-port", port, "--tls-cert", CERTIFICATE, "--tls-key", KEY)
-    assert said == f"simzk: error: 127.0.0.1:{port}: cannot listen: Address already in use\n"
+    in_use = "cannot listen: Address already in use; expected a free port, or 0 for any"
+    assert said == f"simzk: error: 127.0.0.1:{port}: {in_use}\n"

@@ -9,6 +9,7 @@ Source of the behaviour: java.net's dual-stack sockets, InetAddress.getHostAddre
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from typing import TYPE_CHECKING
@@ -35,13 +36,19 @@ def bind(address: str, port: int, backlog: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=backlog, dualstack_ipv6=dual)
-    except OverflowError as error:
-        raise ConfigError(f"cannot listen: {error}", where=f"{address or ANY_HOST}:{port}") from error
-    except OSError as error:
-        # socket appends the address to the reason; an unknown host name has no positive errno.
-        text = str(error.strerror or error).partition(" (while")[0]
-        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else text
-        raise ConfigError(f"cannot listen: {reason}", where=f"{address or ANY_HOST}:{port}") from error
+    except (OverflowError, OSError) as error:
+        raise not_listening(error, f"{address or ANY_HOST}:{port}") from error
+
+
+def not_listening(error: OverflowError | OSError, where: str) -> ConfigError:
+    """Return the error of an address at which nobody can listen."""
+    if isinstance(error, OverflowError):
+        return ConfigError(f"cannot listen: {error}", where=where)
+    # socket appends the address to the reason; an unknown host name has no positive errno.
+    text = str(error.strerror or error).partition(" (while")[0]
+    reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else text
+    right = "a free port, or 0 for any" if error.errno == errno.EADDRINUSE else ""
+    return ConfigError(f"cannot listen: {reason}", where=where, right=right)
 
 
 def name_of(listener: socket.socket) -> str:

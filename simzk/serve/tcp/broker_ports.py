@@ -15,15 +15,14 @@ Rules of this module:
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import threading
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from simzk.errors import ConfigError
 from simzk.serve.tcp.accepting import Acceptor
+from simzk.serve.tcp.addresses import not_listening
 from simzk.wire.frames import BadLengthError, FrameBuffer
 
 if TYPE_CHECKING:
@@ -109,11 +108,8 @@ def reserve(address: str, port: int) -> socket.socket:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind((address, port))
         return _bound(family, address, port)
-    except OverflowError as error:
-        raise ConfigError(f"cannot listen: {error}", where=f"{address}:{port}") from error
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error)
-        raise ConfigError(f"cannot listen: {reason}", where=f"{address}:{port}") from error
+    except (OverflowError, OSError) as error:
+        raise not_listening(error, f"{address}:{port}") from error
 
 
 def _bound(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
