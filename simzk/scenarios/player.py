@@ -233,6 +233,7 @@ class Play:
             pass
         if self._wait is None:
             self._scheduler.run_until(at_us)
+            self._monitor.look(at_us)
 
     @property
     def next_at_us(self) -> int | None:
@@ -249,8 +250,10 @@ class Play:
             self._scheduler.run_next()
         elif wait.until_us <= at_us:
             self._scheduler.run_until(max(wait.until_us, self._scheduler.now_us))
+            self._monitor.look(self._scheduler.now_us)
         else:
             self._scheduler.run_until(at_us)
+            self._monitor.look(self._scheduler.now_us)
             return False
         self._wait = next(self._waits, None)
         return True

@@ -7,6 +7,7 @@ event that caused it. Other state that it checks (a tree, a table) is given to i
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from simzk.printable import printable
@@ -171,7 +172,7 @@ def format_timeline(events: Iterable[Event]) -> str:
 
 
 VIOLATIONS_MAX = 100
-"""Number of violations that are stored; after the first ones, more of them tell nothing new."""
+"""Number of violations of an invariant that are stored; after the first ones, more of them tell nothing new."""
 
 
 class Invariant(Protocol):
@@ -198,6 +199,14 @@ class ObservingInvariant(Invariant, Protocol):
 
     @property
     def reads(self) -> frozenset[str]: ...
+
+
+@runtime_checkable
+class LastingInvariant(ObservingInvariant, Protocol):
+    """A condition that is broken if something is wrong for some time, in which there need not be an event."""
+
+    def on_sample(self, now_us: int) -> None:
+        """Look at what is wrong at a time."""
 
 
 class Violation(NamedTuple):
@@ -255,7 +264,9 @@ class Monitor:
         self.invariants: tuple[Invariant, ...] = tuple(invariants)
         self.violations: list[Violation] = []
         self.known: list[Violation] = []
+        self._history = history
         self._seed = seed
+        self._counts = Counter[str]()
         self._checks_each_event = False
         self._kinds: frozenset[str] = frozenset()
         for invariant in self.invariants:
@@ -264,8 +275,16 @@ class Monitor:
                 self._kinds |= invariant.reads
             else:
                 self._checks_each_event = True
+        self._lasting = [one for one in self.invariants if isinstance(one, LastingInvariant)]
         self._is_due = True  # there may be a violation from before
         history.observers.append(self._check)
+
+    def look(self, now_us: int) -> None:
+        """Check what may be wrong for some time, also when there was no event; a violation is of the last event."""
+        for invariant in self._lasting:
+            invariant.on_sample(now_us)
+        if self._is_due and len(self._history):
+            self._check(self._history[-1])
 
     def _note_violation(self) -> None:
         self._is_due = True
@@ -285,5 +304,6 @@ class Monitor:
             self._is_due = True  # it may have more to report
             issue: str = getattr(invariant, "issue", "") if is_known else ""
             found = self.known if issue else self.violations
-            if len(found) < VIOLATIONS_MAX:
+            self._counts[invariant.name] += 1
+            if self._counts[invariant.name] <= VIOLATIONS_MAX:
                 found.append(Violation(invariant.name, event, self._seed, detail, issue))

@@ -195,6 +195,13 @@ class Network:
         return link is None or not (link.cut or link.held or link.drop_count or link.latency is not None)
 
     @property
+    def has_faults(self) -> bool:
+        """Whether any link has a fault now."""
+        return self._disturbed and any(
+            link.cut or link.held or link.drop_count or link.latency is not None for link in self._links.values()
+        )
+
+    @property
     def is_undisturbed(self) -> bool:
         """Whether no link had a fault since the start or the last `heal_all`."""
         return not self._disturbed

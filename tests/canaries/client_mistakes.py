@@ -124,6 +124,11 @@ CLIENT_MISTAKES: dict[str, SwarmMistake] = {
         "set(partitions) <= set(transaction.stored.partitions):",
         "transaction.stored.partitions:",
     ),
+    "markers are not sent again after a disconnection": _mistake(
+        _MARKERS,
+        "            for marker in markers:\n                self._retry(*marker)\n            return\n",
+        "            return\n",
+    ),
     "a marker is answered before it is stored": _mistake(
         _AT_LEADERS,
         "            if code == ErrorCode.NONE:\n                self.on_marker(",

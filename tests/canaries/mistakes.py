@@ -38,6 +38,7 @@ _GROUPS = "kafka/client_requests/"
 _SECURITY = "kafka/security/"
 _LOGS = _GROUPS + "test_recorded_logs.py::test_logs_are_those_of_real_brokers"
 _BUGS = "scenarios/test_bugs.py::test_each_release_has_the_named_outcome_and_not_the_other"
+_WITHOUT = "scenarios/test_bugs.py::test_a_release_without_the_bug_breaks_no_condition"
 _LOGINS = _SECURITY + "test_recorded_logins.py::test_logins_and_permissions_are_those_of_real_brokers"
 _STREAM = "pipeline/test_log_follower.py::"
 _SWEEP = "pipeline/test_sweep_tables.py::"
@@ -1004,6 +1005,49 @@ MISTAKES: dict[str, Mistake] = {
         '        return self._topic_ids.pop(topic, None) or self._new_uuid("topic ids")\n',
         '        return self._topic_ids.setdefault(topic, self._new_uuid("topic ids"))\n',
         _DELETED + "test_a_topic_that_is_created_again_has_no_records_and_another_id",
+    ),
+    # Conditions that only releases with a known bug break
+    "a release without KAFKA-7152 removes idle followers": Mistake(
+        "kafka/broker/replica_logs.py",
+        "            if self.version.broker.keeps_idle_followers_in_sync:\n                return False\n",
+        "            if progress.log_end < 0:\n                return False\n",
+        _WITHOUT + "[kafka_7152_idle_follower]",
+    ),
+    "a release without KAFKA-15583 commits below min.insync.replicas": Mistake(
+        "kafka/broker/replica_logs.py",
+        "        if self.version.broker.high_watermark_needs_min_isr and in_sync < min_isr:\n",
+        "        if self.version.broker.high_watermark_needs_min_isr and not in_sync:\n",
+        _WITHOUT + "[kafka_15583_watermark_below_min_isr]",
+    ),
+    "a release without KAFKA-13091 waits for the next fetch": Mistake(
+        "kafka/broker/replica_logs.py",
+        "            if rules.raises_watermark_after_alter_isr or not rules.uses_alter_isr:\n",
+        "            if not rules.uses_alter_isr:\n",
+        _WITHOUT + "[kafka_13091_watermark_waits_after_shrink]",
+    ),
+    "a release without KAFKA-7482 does not tell a leader that stops": Mistake(
+        "kafka/controller/state_machines.py",
+        "informs = strategy == Strategy.CONTROLLED_SHUTDOWN and self._version.controller.informs_stopping_leaders",
+        "informs = False",
+        _WITHOUT + "[kafka_7482_leader_that_stops_is_not_told]",
+    ),
+    "a release without KAFKA-3143 leaves dead brokers in ISRs": Mistake(
+        "kafka/controller/state_machines.py",
+        "        if self._version.rules.failover_trims_dead:\n",
+        "        if not self._version.rules.failover_trims_dead:\n",
+        _WITHOUT + "[kafka_3143_dead_at_failover]",
+    ),
+    "a release without KAFKA-1503 elects in the order of the ISR": Mistake(
+        "partitions/transitions.py",
+        "    if rules.offline_order is Order.ISR:\n",
+        "    if rules.offline_order in (Order.ISR, Order.ASSIGNED):\n",
+        _WITHOUT + "[kafka_1503_leaders_pile_up]",
+    ),
+    "a release without KAFKA-10149 pauses the rebalance": Mistake(
+        "kafka/controller/leadership_changes.py",
+        "paused = context.being_reassigned and not self._client.version.controller.rebalances_during_reassignment",
+        "paused = context.being_reassigned",
+        _WITHOUT + "[kafka_10149_rebalance_waits]",
     ),
     # Requests between brokers, sent by a client
     "a client needs no right to act as a broker": Mistake(

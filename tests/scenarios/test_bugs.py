@@ -19,6 +19,8 @@ def bug_of(scenario: Scenario) -> Bug:
     return scenario.bug
 
 
+LASTS_US, LOOKS_US = 45_000_000, 5_000_000
+"""How long a run is watched after its last step, for conditions that have to last, and how often."""
 CASES = [
     pytest.param(path, version, id=f"{path.stem}-{version}")
     for path in BUGS
@@ -45,6 +47,22 @@ def test_each_release_has_the_named_outcome_and_not_the_other(path: Path, versio
     swapped = played(other, version)
     assert not swapped.crash
     assert not swapped.held
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", BUGS, ids=[path.stem for path in BUGS])
+def test_a_release_without_the_bug_breaks_no_condition(path: Path) -> None:
+    """What a release with the bug breaks, and is counted there, would be a violation."""
+    scenario = read_scenario(path)
+    for version in dict.fromkeys(bug_of(scenario).mended_in[:1] + bug_of(scenario).mended_in[-1:]):
+        play = Play(scenario, seed=scenario.seed, version=version)
+        scheduler, over_us = play.cluster.scheduler, 0
+        while not over_us or scheduler.now_us < over_us + LASTS_US:
+            play.run_until(scheduler.now_us + LOOKS_US)
+            over_us = over_us or (scheduler.now_us if play.is_over else 0)
+        play.close()
+        assert play.violations == [], version
+        assert bug_of(scenario).id not in {known.issue for known in play.known}, version
 
 
 def test_a_release_that_is_not_named_is_rejected() -> None:

@@ -258,6 +258,10 @@ class IsrProposals:
         """Forget the proposal for a partition, also one in flight (AlterIsrManager.clearPending, up to 2.8)."""
         self._pending.pop(partition, None)
 
+    def is_pending(self, partition: TopicPartition) -> bool:
+        """Return whether a proposal for a partition is still to have a result."""
+        return partition in self._pending
+
     async def _run(self) -> None:
         while True:
             await self._signal.get()
@@ -336,6 +340,10 @@ class IsrWrites:
 
     def withdraw(self, partition: TopicPartition) -> None:
         """Do nothing: a write of an earlier leader epoch is left out when its turn comes."""
+
+    def is_pending(self, _partition: TopicPartition) -> bool:
+        """Return true: every write has its turn."""
+        return True
 
     async def _run(self) -> None:
         while True:

@@ -500,6 +500,7 @@ class KafkaCluster:
             lambda broker, partition: self.brokers[broker].log_of(partition) if broker in self.brokers else None,
             lambda broker: self.brokers[broker].alive and not self.brokers[broker].paused,
             self._releases.record_defects,
+            lambda: self._releases.lacks_topic_ids,
         )
 
     def _new_clients(self, environment: Environment) -> tuple[Producer, Traffic]:
@@ -860,6 +861,7 @@ class KafkaCluster:
         if self._invariants is None:
             from simzk.kafka.observation.beliefs import beliefs_of
             from simzk.kafka.observation.invariants import invariants_of
+            from simzk.kafka.observation.known_bugs import Scene, conditions_of
 
             releases = self._releases
             of_znodes = invariants_of(
@@ -872,16 +874,19 @@ class KafkaCluster:
                 assigns_last=releases.assigns_last,
                 supersedes_reassignments=releases.supersedes_reassignments,
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
+                unclean_issue=releases.unclean_issue,
                 topic_id_issue=releases.topic_id_issue,
             )
+            scene = Scene(self, of_znodes[0].znodes)
             of_beliefs = beliefs_of(
                 self._replica_manager,
                 self._observable,
                 self._old_cache,
                 self._caching,
+                issue_of=scene.issue,
                 leaders_read_again=releases.leaders_read_again,
             )
-            self._invariants = (*of_znodes, *of_beliefs, *self._record_invariants())
+            self._invariants = (*of_znodes, *of_beliefs, *self._record_invariants(), *conditions_of(scene))
         return self._invariants
 
     def _old_cache(self) -> Callable[[TopicPartition], LeaderAndIsr | None] | None:
@@ -898,7 +903,7 @@ class KafkaCluster:
                 yield broker.id
 
     def _record_invariants(self) -> tuple[RecordInvariant, ...]:
-        return record_invariants(self.record_ledger, lacks_topic_ids=self._releases.lacks_topic_ids)
+        return record_invariants(self.record_ledger)
 
     @synchronized
     def state(self, topic: str, partition: int) -> LeaderAndIsr:
@@ -2059,8 +2064,7 @@ class KafkaCluster:
         A violation that a monitor of the invariants has reported is not reported again.
         """
         for invariant in self._record_invariants():
-            found = None if invariant.issue else invariant.first
-            assert found is None, f"{invariant.name}: {found}"
+            assert invariant.first is None, f"{invariant.name}: {invariant.first}"
         self.server.check()
         self.scheduler.check()
         for broker in self.brokers.values():

@@ -53,7 +53,7 @@ from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 
     from simzk.kafka.releases.profile import TransactionRules
     from simzk.kafka.releases.settings import BrokerConfig
@@ -494,6 +494,13 @@ class TransactionCoordinator:
         if any(shard.loading is not None for shard in self._shards.values()):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return [TransactionOverview(one.transactional_id, one.stored) for one in self._all()]
+
+    def without_markers(self) -> Iterator[tuple[TopicPartition, int, TransactionOverview]]:
+        """Yield each transaction that needs markers, with the partition and leader epoch in which it is coordinated."""
+        for shard in self._shards.values():
+            for one in shard.transactions.values():
+                if one.state in PREPARED and one.stored.partitions:
+                    yield shard.partition, shard.epoch, TransactionOverview(one.transactional_id, one.stored)
 
     def _all(self) -> Collection[TransactionMetadata]:
         return [one for shard in self._shards.values() for one in shard.transactions.values()]

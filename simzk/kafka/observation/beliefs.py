@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.replica_manager import NewLeaders, ReplicaManager
     from simzk.kafka.cluster.zookeeper_access import KafkaTree, ObservableTree
+    from simzk.kafka.releases.profile import KafkaVersion
     from simzk.partitions.arrays import IntArray
     from simzk.simulation import Event
     from simzk.zookeeper import transactions as txns
 
 OldCache: TypeAlias = Callable[[], Callable[[TopicPartition], LeaderAndIsr | None] | None]
 """Returns the cache of a controller that does not cache the leader epochs it raises; None while another one rules."""
+IssueOf: TypeAlias = "Callable[[Callable[[KafkaVersion], str]], str]"
+"""Returns the first bug that a function finds in the profiles of a cluster's releases; empty for none."""
 REFUSED = "ISR change refused"
 """Event of a leader whose proposed ISR is refused."""
 DROPPED = "ISR change dropped"
@@ -51,11 +54,14 @@ class BeliefInvariant(FirstViolation):
 
     Attributes:
         name: the condition that holds, in a few words.
-        issue: the bug of Kafka by which some releases violate it; empty for none.
     """
 
     name: ClassVar[str]
-    issue: ClassVar[str] = ""
+
+    @property
+    def issue(self) -> str:
+        """The bug of Kafka by which some releases violate it; empty for none."""
+        return ""
 
     def __init__(self, manager: ReplicaManager) -> None:
         super().__init__()
@@ -195,14 +201,18 @@ class RestartsNoticed(BeliefInvariant):
 
     Controllers before 2.2 compare ids only (KIP-380). A broker that registers again while the controller handles other
     events is not told of its replicas until their leaders change, or the controller does.
+
+    Args:
+        manager: the replicas of all brokers.
+        issue_of: as for `beliefs_of`.
     """
 
     name = "a controller notices each restart of a broker"
-    issue = "KAFKA-7235"
     reads = frozenset({RESTART_MISSED})
 
-    def __init__(self, manager: ReplicaManager) -> None:
+    def __init__(self, manager: ReplicaManager, issue_of: IssueOf) -> None:
         super().__init__(manager)
+        self._issue_of = issue_of
         self._missed: dict[int, None] = {}
 
     def on_forgotten(self, broker: int, rows: IntArray | None) -> None:
@@ -214,6 +224,11 @@ class RestartsNoticed(BeliefInvariant):
             self._missed[int(event.subject.rpartition(" ")[2])] = None
             self.violate(f"{event.who} took the new registration of {event.subject} for the old one")
         return super().check(event)
+
+    @property
+    def issue(self) -> str:
+        """KAFKA-7235 if a release of the cluster has it; otherwise empty."""
+        return self._issue_of(lambda version: "" if version.client.has_broker_epochs else "KAFKA-7235")
 
     @property
     def missed(self) -> frozenset[int]:
@@ -327,8 +342,16 @@ class WrittenIsrRecognized(LeaderAwaitsNothing):
     """
 
     name = "a leader learns that its ISR was written"
-    issue = "lost reply to an ISR write"
     reads = frozenset({REFUSED})
+
+    def __init__(self, manager: ReplicaManager, server: ObservableTree, issue_of: IssueOf) -> None:
+        super().__init__(manager, server)
+        self._issue_of = issue_of
+
+    @property
+    def issue(self) -> str:
+        """KAFKA-1382 if a release of the cluster has it; otherwise what all have whose controllers write ISRs."""
+        return self._issue_of(_issue_of_lost_replies)
 
     def check(self, event: Event) -> str | None:
         is_conflict = event.what == REFUSED and event.after == ErrorCode.INVALID_UPDATE_VERSION.name
@@ -340,15 +363,34 @@ class WrittenIsrRecognized(LeaderAwaitsNothing):
         return super().check(event)
 
 
+def _issue_of_lost_replies(version: KafkaVersion) -> str:
+    if version.broker.uses_alter_isr:
+        return "lost reply to an ISR write"
+    return "" if version.broker.accepts_own_isr_after_conflict else "KAFKA-1382"
+
+
 class ProposalSent(LeaderAwaitsNothing):
     """A leader's proposed ISR is sent to the controller.
 
     Up to 2.8 the result of a proposal that a LeaderAndIsr has withdrawn takes the next one with it, unsent.
+
+    Args:
+        manager: the replicas of all brokers.
+        server: the cluster's ZooKeeper.
+        issue_of: as for `beliefs_of`.
     """
 
     name = "a proposed ISR is sent"
-    issue = "KAFKA-12686"
     reads = frozenset({DROPPED})
+
+    def __init__(self, manager: ReplicaManager, server: ObservableTree, issue_of: IssueOf) -> None:
+        super().__init__(manager, server)
+        self._issue_of = issue_of
+
+    @property
+    def issue(self) -> str:
+        """KAFKA-12686 if a release of the cluster has it; otherwise empty."""
+        return self._issue_of(lambda version: "KAFKA-12686" if version.broker.withdraws_isr_proposals else "")
 
     def check(self, event: Event) -> str | None:
         if event.what == DROPPED and (found := self.written_for(event)) is not None:
@@ -435,6 +477,7 @@ def beliefs_of(
     old_cache: OldCache = lambda: None,
     caching: Callable[[str], Iterable[int]] = lambda _: (),
     *,
+    issue_of: IssueOf = lambda _: "",
     leaders_read_again: bool = False,
 ) -> tuple[BeliefInvariant, ...]:
     """Return the invariants of what brokers believe, which observe them from now on.
@@ -444,6 +487,8 @@ def beliefs_of(
         server: the cluster's ZooKeeper.
         old_cache: as for `SentEpochIsWritten`.
         caching: as for `DeletionsAnnounced`.
+        issue_of: returns the first bug that a function finds in the profiles of releases that run in the cluster, or
+            ran; empty for none.
         leaders_read_again: whether every leader writes ISRs itself, and after a conflict reads what is written: who
             wrote it, another controller perhaps, is told by other invariants.
     """
@@ -451,10 +496,10 @@ def beliefs_of(
         OneLeaderOfAnEpoch(manager),
         AcceptedEpochsRise(manager),
         AcceptedIsWritten(manager, server),
-        RestartsNoticed(manager),
+        RestartsNoticed(manager, issue_of),
         SentEpochIsWritten(manager, server, old_cache),
-        WrittenIsrRecognized(manager, server),
-        ProposalSent(manager, server),
+        WrittenIsrRecognized(manager, server, issue_of),
+        ProposalSent(manager, server, issue_of),
         DeletionsAnnounced(manager, caching),
     )
     assert tuple(type(belief) for belief in beliefs) == BELIEFS, "the documented list is another one"

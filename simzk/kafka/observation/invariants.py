@@ -390,13 +390,20 @@ class ElectedFromIsr(ZnodeInvariant):
     Args:
         znodes: the znodes before the change.
         unclean_allowed: whether the brokers' own configuration, or a request, has allowed unclean elections.
+        issue_of: returns the bug by which a release of the cluster elects uncleanly all the same; empty for none.
     """
 
     name = "a leader is elected from the ISR, unless unclean elections are allowed"
 
-    def __init__(self, znodes: ObservedZnodes, unclean_allowed: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        znodes: ObservedZnodes,
+        unclean_allowed: Callable[[], bool] = lambda: False,
+        issue_of: Callable[[], str] = lambda: "",
+    ) -> None:
         super().__init__(znodes)
         self._unclean_allowed = unclean_allowed
+        self._issue_of = issue_of
 
     def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
         before = self.znodes.states.get(partition)
@@ -405,6 +412,7 @@ class ElectedFromIsr(ZnodeInvariant):
         own = paths.config(f"topics/{partition.topic}")
         by_znode = any(path == own or path.startswith(_BROKER_CONFIGS) for path in self.znodes.unclean)
         if not by_znode and not self._unclean_allowed():
+            self.issue = self._issue_of()  # a broker may have been restarted with another release
             self.violate(f"{partition} elected {state.leader}, its ISR was {list(before.isr)}")
 
 
@@ -863,6 +871,7 @@ def invariants_of(
     assigns_last: bool = False,
     supersedes_reassignments: bool = False,
     unclean_allowed: Callable[[], bool] = lambda: False,
+    unclean_issue: Callable[[], str] = lambda: "",
     topic_id_issue: Callable[[], str] = lambda: "",
 ) -> tuple[ZnodeInvariant, ...]:
     """Return the invariants of a Kafka cluster's znodes, which read the server's transactions from now on.
@@ -878,11 +887,12 @@ def invariants_of(
         assigns_last: whether the end of a reassignment alone is written to the topic's znode (0.8.0, §2.11).
         supersedes_reassignments: whether a request can replace or cancel a reassignment (2.4 and newer, KIP-455).
         unclean_allowed: whether something other than a znode has allowed unclean elections.
+        unclean_issue: returns the bug by which a controller elects uncleanly all the same; empty for none.
         topic_id_issue: returns the bug by which controllers drop the ids of topics; empty for none.
     """
     znodes = ObservedZnodes(server, supersedes_reassignments)
     kinds: dict[type[ZnodeInvariant], Callable[[ObservedZnodes], ZnodeInvariant]] = {kind: kind for kind in INVARIANTS}
-    kinds[ElectedFromIsr] = partial(ElectedFromIsr, unclean_allowed=unclean_allowed)
+    kinds[ElectedFromIsr] = partial(ElectedFromIsr, unclean_allowed=unclean_allowed, issue_of=unclean_issue)
     kinds[ControllerKeepsTopicId] = partial(ControllerKeepsTopicId, issue_of=topic_id_issue)
     if not supersedes_reassignments:
         del kinds[ReassignmentKeepsLeader], kinds[CancellationKeepsLeader], kinds[DeletionGoesOn]

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.simulation import Event, History
 
+LOGS_MATCH = "in-sync replicas have the same records up to the high watermark"
+"""Name of an invariant."""
 UNEXPLAINED = "unexplained"
 """Cause of a loss that Kafka's promise excludes."""
 TO_ALL = "acks=all"
@@ -141,6 +143,7 @@ class RecordLedger:
         log_of: returns the log of a broker's replica, running or not; None if there is none.
         is_running: returns whether a broker's process runs and is not paused.
         defects: returns the known defects of the cluster's releases; empty for none.
+        lacks_topic_ids: returns whether a broker cannot tell a log from that of a deleted topic (up to 2.7, KIP-516).
 
     Attributes:
         losses: all losses, with their causes.
@@ -155,6 +158,7 @@ class RecordLedger:
         log_of: Callable[[int, TopicPartition], Log | None],
         is_running: Callable[[int], bool],
         defects: Callable[[], str],
+        lacks_topic_ids: Callable[[], bool] = lambda: False,
     ) -> None:
         self.losses: list[RecordLoss] = []
         self.by_acks: dict[str, int] = {}
@@ -167,15 +171,14 @@ class RecordLedger:
         )
         self.read_kept: RecordInvariant = RecordInvariant(f"records that a consumer has read {kept}")
         self.appended_once: RecordInvariant = RecordInvariant("a batch of an idempotent producer is in a log once")
-        self.logs_match: RecordInvariant = RecordInvariant(
-            "in-sync replicas have the same records up to the high watermark"
-        )
+        self.logs_match: RecordInvariant = RecordInvariant(LOGS_MATCH)
         self.none_returned: RecordInvariant = RecordInvariant(NO_RECORDS_OF_DELETED)
         self._identities = 0
         self._history = history
         self._log_of = log_of
         self._is_running = is_running
         self._defects = defects
+        self._lacks_topic_ids = lacks_topic_ids
         self._noted: dict[TopicPartition, dict[RecordBatch, _Noted]] = {}
         self._gone: dict[TopicPartition, dict[RecordBatch, _Noted]] = {}  # committed and lost before anybody read them
         self._appended: dict[TopicPartition, dict[int, RecordBatch]] = {}  # the last append of each identity
@@ -343,7 +346,8 @@ class RecordLedger:
             count = sum(batch.records for batch in back)
             self.none_returned.violate(
                 f"broker {broker} leads {partition} in epoch {leader_epoch} with {count} records of a deleted topic,"
-                f" from {back[0].base_offset} on"
+                f" from {back[0].base_offset} on",
+                issue="KIP-516" if self._lacks_topic_ids() else "",
             )
             del self._deleted[partition]  # said once
 
@@ -371,7 +375,7 @@ class RecordLedger:
         assert since <= log.high_watermark <= log.end, "a high watermark is within the log"
         if (leader_epoch, broker) < self._newest.get(partition, (leader_epoch, broker)):
             return  # a leader that has not heard of its successor
-        if self._defects() or partition in self._unclean:
+        if partition in self._unclean:
             return
         crashed = self._crashed.get(partition, {})
         if broker in crashed:
@@ -387,7 +391,8 @@ class RecordLedger:
             if offset is not None and not self._is_of_epoch_led_again(partition, log, offset):
                 self.logs_match.violate(
                     f"{partition} is committed up to {log.high_watermark} by broker {broker}, "
-                    f"but broker {member} of its ISR differs at offset {offset}"
+                    f"but broker {member} of its ISR differs at offset {offset}",
+                    issue=self._defects(),
                 )
 
     def _is_of_epoch_led_again(self, partition: TopicPartition, log: Log, offset: int) -> bool:
@@ -406,6 +411,10 @@ class RecordLedger:
             self._crashed.setdefault(partition, {})[broker] = crash
             for one in self._noted.get(partition, {}).values():
                 one.crashed[broker] = crash
+
+    def has_crashed(self, partition: TopicPartition, broker: int) -> bool:
+        """Return whether a crash has taken records from a broker's log of a partition."""
+        return broker in self._crashed.get(partition, ())
 
     def on_compacted(self, partition: TopicPartition, offset: int) -> None:
         """Note that a replica was compacted up to an offset: from then on its batches before it tell nothing."""
@@ -498,7 +507,8 @@ class RecordInvariant:
         name: the condition.
 
     Attributes:
-        issue: the bug of Kafka by which the release may violate it; empty for none.
+        issue: the bug of Kafka by which a release breaks it, of the violation that `check` has returned last; empty for
+            none.
         on_violation: called when a violation is found.
         reads: the kinds of event that it reads: none.
     """
@@ -509,37 +519,34 @@ class RecordInvariant:
         self.name = name
         self.issue: str = ""
         self.on_violation: list[Callable[[], None]] = []
-        self._violations: list[str] = []
+        self._violations: list[tuple[str, str]] = []
 
-    def violate(self, detail: str) -> None:
-        """Note a violation; each is reported with an event of its own."""
+    def violate(self, detail: str, *, issue: str = "") -> None:
+        """Note a violation, and the bug of Kafka that it is by; each is reported with an event of its own."""
         assert detail, "an empty text is no violation"
-        self._violations.append(detail)
+        self._violations.append((detail, issue))
         for observer in self.on_violation:
             observer()
 
     @property
     def first(self) -> str | None:
-        """The next violation; None if there is none."""
-        return self._violations[0] if self._violations else None
+        """The next violation that is by no known bug; None if there is none."""
+        return next((detail for detail, issue in self._violations if not issue), None)
 
     def check(self, _event: Event) -> str | None:
         """Return the next violation."""
-        return self._violations.pop(0) if self._violations else None
+        if not self._violations:
+            return None
+        detail, self.issue = self._violations.pop(0)
+        return detail
 
 
 NO_RECORDS_OF_DELETED = "no log has records of a deleted topic of the same name"
 """Name of an invariant."""
 
 
-def record_invariants(ledger: RecordLedger, *, lacks_topic_ids: bool = False) -> tuple[RecordInvariant, ...]:
-    """Return the invariants of records; a loss that Kafka does not promise to avoid violates none.
-
-    Args:
-        ledger: the records of the cluster.
-        lacks_topic_ids: whether a broker cannot tell a log from that of a deleted topic (2.7 and older, KIP-516).
-    """
-    ledger.none_returned.issue = "KIP-516" if lacks_topic_ids else ""
+def record_invariants(ledger: RecordLedger) -> tuple[RecordInvariant, ...]:
+    """Return the invariants of records; a loss that Kafka does not promise to avoid violates none."""
     return (
         ledger.acknowledged_kept,
         ledger.enough_copies,

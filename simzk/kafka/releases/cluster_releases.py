@@ -278,11 +278,15 @@ class Releases:
 
     @property
     def unclean_allowed(self) -> bool:
-        """Whether the configuration of any broker allows unclean elections; up to 0.8.1 nothing forbids them."""
+        """Whether the configuration of any broker allows unclean elections."""
         return any(
-            release.version.rules.always_unclean or release.config.boolean("unclean.leader.election.enable")
+            not release.version.rules.always_unclean and release.config.boolean("unclean.leader.election.enable")
             for release in self._releases.values()
         )
+
+    def unclean_issue(self) -> str:
+        """Return the bug of Kafka by which a controller on any broker always elects uncleanly; empty for none."""
+        return "KAFKA-1028" if any(one.version.rules.always_unclean for one in self._releases.values()) else ""
 
     def record_defects(self) -> str:
         """Return the defects by which a release of the cluster loses acknowledged records; empty for none."""
