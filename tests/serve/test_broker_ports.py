@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.serve.tcp import broker_ports
-from simzk.serve.tcp.broker_ports import UNANSWERED_MAX, BrokerConnection, RequestBuffer
+from simzk.serve.tcp.broker_ports import UNANSWERED_MAX, BrokerConnection, BrokerPort, RequestBuffer
 from simzk.wire.frames import BadLengthError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 HIGH_WATER = 64 * 1024
+PORT = BrokerPort(1, "PLAINTEXT")
 
 
 class Transport(asyncio.Transport):
@@ -120,7 +121,7 @@ class Ports:
 def connected(broker: Broker) -> tuple[Ports, Transport]:
     """Return the ports of a broker with one connection, and its transport."""
     ports = Ports(broker)
-    connection = BrokerConnection(cast("Any", ports), 1)
+    connection = BrokerConnection(cast("Any", ports), PORT)
     transport = Transport(connection)
     connection.connection_made(transport)
     return ports, transport
@@ -168,7 +169,7 @@ def test_unfinished_requests_of_all_connections_are_bounded(monkeypatch: pytest.
     monkeypatch.setattr(broker_ports, "UNFINISHED_MAX_BYTES", 1000)
     broker = Broker(answer_bytes=3)
     ports, transport = connected(broker)
-    other = BrokerConnection(cast("Any", ports), 1)
+    other = BrokerConnection(cast("Any", ports), PORT)
     second = Transport(other)
     other.connection_made(second)
     head = (50_000).to_bytes(4, "big")
@@ -186,12 +187,12 @@ def test_unfinished_requests_of_all_connections_are_bounded(monkeypatch: pytest.
 def test_connections_beyond_the_limit_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_ports, "CONNECTIONS_MAX", 1)
     ports, transport = connected(Broker(answer_bytes=3))
-    another = BrokerConnection(cast("Any", ports), 1)
+    another = BrokerConnection(cast("Any", ports), PORT)
     refused = Transport(another)
     another.connection_made(refused)
     assert (transport.closed, refused.closed, len(ports.connections)) == (False, True, 1)
     transport.connection.connection_lost(None)
-    again = BrokerConnection(cast("Any", ports), 1)
+    again = BrokerConnection(cast("Any", ports), PORT)
     accepted = Transport(again)
     again.connection_made(accepted)
     assert not accepted.closed

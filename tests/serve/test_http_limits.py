@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from simzk.serve.admin_server.clusters import HostedCluster
     from simzk.serve.admin_server.control import ControlledBrokers
+    from simzk.serve.simulated_brokers import SimulatedBrokers
 
 GIB = 1 << 30
 ASKED = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -216,9 +217,10 @@ def guarded() -> Iterator[dict[str, HttpServer]]:
     """The servers with requests that only simzk has."""
     tcp = TcpServer(Settings(admin_address="127.0.0.1"), StillClock())
     brokers: ControlledBrokers = Unasked()  # type: ignore[assignment]
+    shown: SimulatedBrokers = Unasked()  # type: ignore[assignment]
     made: dict[str, HttpServer] = {
         "admin": AdminServer(tcp, "127.0.0.1", 0),
-        "control": ControlServer(tcp, "127.0.0.1", 0, brokers),
+        "control": ControlServer(tcp, "127.0.0.1", 0, brokers, shown),
         "clusters": ClustersServer("127.0.0.1", 0, None, start),
     }
     yield made
