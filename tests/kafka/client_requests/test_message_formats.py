@@ -16,11 +16,11 @@ from tests.kafka.test_log_cleaner import client
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 
 
-def offset_of(cluster: simzk.KafkaCluster, timestamp: int, version: int = 4) -> tuple[int, int]:
+def offset_of(cluster: simzk.KafkaCluster, timestamp: int, version: int = 4, *, broker: int = 1) -> tuple[int, int]:
     """Return the error and the offset that ListOffsets answers."""
     one = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     topic = ListOffsetsRequest.ListOffsetsTopic(name="orders", partitions=[one])
-    answer = MemoryClient(cluster, 1).call(ListOffsetsRequest(topics=[topic]), version, ListOffsetsResponse)
+    answer = MemoryClient(cluster, broker).call(ListOffsetsRequest(topics=[topic]), version, ListOffsetsResponse)
     (result,) = answer.topics[0].partitions
     return result.error_code, result.offset
 
@@ -65,3 +65,18 @@ def test_old_formats_have_no_producer_ids() -> None:
         stage = client(cluster, release=(2, 4))
         data = stage.entries([Record(b"k", b"v", timestamp_ms=MS)], producer=BatchProducer(7, 0, 0))
         assert stage.append("orders", data) == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+
+
+@pytest.mark.parametrize(("release", "noted"), [("3.7", 2), ("3.8", 1)])
+def test_a_follower_notes_the_last_record_of_a_batch_as_the_latest(release: str, noted: int) -> None:
+    """UnifiedLog.analyzeAndValidateRecords; from 3.8 on the batch is read (KAFKA-16310)."""
+    with simzk.KafkaCluster(release, 2) as cluster:
+        cluster.create_topic("orders", assignment={0: [1, 2]}, config={"retention.ms": "-1"})
+        cluster.run_until_quiet()
+        stage = client(cluster, release=(3, 7))
+        times = (MS, MS + 2, MS + 1)
+        stage.produce("orders", stage.entries(Record(b"k", b"v", timestamp_ms=time) for time in times))
+        assert offset_of(cluster, MAX_TIMESTAMP, 7) == (ErrorCode.NONE, 1)
+        cluster.kill(1)
+        cluster.run_for(30)
+        assert offset_of(cluster, MAX_TIMESTAMP, 7, broker=2) == (ErrorCode.NONE, noted)
