@@ -39,7 +39,15 @@ _FIELDS = ("data", "v", "cv", "av", "eph", "nc", "dl")
 
 
 class MadeStep(NamedTuple):
-    """A step: its actions as of meta.json, what does them to the cluster, if not the obvious, and commands of tools."""
+    """One step.
+
+    Args:
+        name: its name.
+        actions: as of meta.json, but with `after`, in s after the step's beginning, for `at`.
+        do: does them to the cluster, if not the obvious.
+        lasts_s: how long the step lasts then.
+        tools: commands of Kafka's tools.
+    """
 
     name: str
     actions: Sequence[Mapping[str, object]] = ()
@@ -145,7 +153,10 @@ def record(
             if step.do is not None:
                 step.do(cluster)
             cluster.advance(step.lasts_s)
-            acts = [{**action, "at": begins_s + int(str(action.get("after", 0)))} for action in step.actions]
+            acts = [
+                {**{key: value for key, value in action.items() if key != "after"}, "at": begins_s + _after_s(action)}
+                for action in step.actions
+            ]
             tools = [{"cmd": command} for command in step.tools]
             meta.append({"step": step.name, "t0": begins_s, "tools": tools, **({"acts": acts} if has_acts else {})})
             dumps.append({"step": step.name, "tree": _tree(cluster)})
@@ -159,6 +170,11 @@ def record(
 
 def _wall_s(cluster: KafkaCluster, log: _Log) -> float:
     return (CLOCK_MS + cluster.scheduler.now_us / 1000 - log.zero_ms) / 1000
+
+
+def _after_s(action: Mapping[str, object]) -> int:
+    """Return when an action is done, in s after the step's beginning."""
+    return int(str(action.get("after", 0)))
 
 
 def _do(cluster: KafkaCluster, action: Mapping[str, object]) -> None:

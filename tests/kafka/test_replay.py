@@ -215,6 +215,19 @@ def test_a_difference_is_reported_once_with_its_place(
     assert line in capsys.readouterr().out
 
 
+def _act(files: dict[str, Any]) -> dict[str, Any]:
+    """Return an action of a recording."""
+    found = files["meta"]["steps"][1]["acts"][0]
+    assert isinstance(found, dict)
+    return found
+
+
+def _without_brokers(files: dict[str, Any]) -> None:
+    files["txns"].clear()
+    for step in files["meta"]["steps"]:
+        step["acts"] = []
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
@@ -230,6 +243,28 @@ def test_a_difference_is_reported_once_with_its_place(
         (lambda files: files["meta"].pop("version"), "missing required field `version`"),
         (lambda files: files["txns"][3].update(t="soon"), "Expected `int`, got `str`"),
         (lambda files: files["meta"].update(version="0.7"), "Kafka '0.7' is not simulated"),
+        (lambda files: files["meta"].update(tick_time_ms=0), "tick_time_ms: it is 0; expected 1 or more"),
+        (lambda files: files["meta"].update(clock_ms=5), "the action start is 1.79"),
+        (lambda files: _act(files).update(at=1e300), "the action start is 1e+300 s after the first transaction"),
+        (lambda files: _act(files).update(brokr=3), "unknown field `brokr`"),
+        (lambda files: _act(files).update(do="write", path="t", text=""), "acts[0].path: 't' is no path"),
+        (
+            lambda files: _act(files).update(options=["--fast"]),
+            "acts[0].options: the option --fast of start is unknown",
+        ),
+        (lambda files: _act(files).update(election="best"), "acts[0].election: 'best' is no election"),
+        (lambda files: files["dumps"].pop(2), "a transaction belongs to the step a2-boot-broker12"),
+        (
+            lambda files: files["dumps"][2].update(removed=["/x"]),
+            "step a2-boot-broker12: it removes '/x', which no step",
+        ),
+        (lambda files: files["dumps"][2].update(step="a0-empty"), "step a0-empty: two steps have this name"),
+        (lambda files: files["meta"]["steps"].append({"step": "z"}), "step z has no tree"),
+        (
+            lambda files: files["txns"][3].update(op="explode"),
+            "[3].op: 'explode' is no operation; expected one of create",
+        ),
+        (_without_brokers, "no broker starts or registers"),
     ],
 )
 def test_an_invalid_recording_has_status_2(
@@ -245,6 +280,9 @@ def test_an_invalid_recording_has_status_2(
 def test_a_folder_without_a_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(simzk.RecordingError, match=r"no such folder; expected the folder of a recording"):
         simzk.replay(tmp_path / "nothing")
+    with pytest.raises(simzk.RecordingError, match=r"the recording has no meta\.json"):
+        simzk.replay(tmp_path)
+    (tmp_path / "meta.json").mkdir()
     with pytest.raises(simzk.RecordingError, match=r"the recording has no meta\.json"):
         simzk.replay(tmp_path)
 

@@ -87,6 +87,36 @@ def test_what_somebody_writes_may_be_nonsense(version: str, path: str, text: str
     assert replayed(tmp_path, version, [CREATED, written(path, text)]) == []
 
 
+def _twice(c: KafkaCluster) -> None:
+    c.create_topic("t", assignment={0: [2, 3]})
+    c.run_for(3)
+    c.delete_topic("t")
+    c.run_for(5)
+    c.create_topic("t", assignment={0: [3, 1], 1: [1, 2]})
+
+
+@pytest.mark.slow_but_for_some_releases
+@pytest.mark.parametrize("version", ["0.8.2", "1.1", "2.8", "3.9"])
+def test_a_topic_is_placed_as_it_was_written_though_another_one_remains(version: str, tmp_path: Path) -> None:
+    twice = MadeStep(
+        "twice",
+        [
+            {"do": "create_topic", "topic": "t"},
+            {"do": "delete_topic", "topic": "t", "after": 3},
+            {"do": "create_topic", "topic": "t", "after": 8},
+        ],
+        _twice,
+        lasts_s=5.0,
+    )
+    assert replayed(tmp_path, version, [twice, DELETED]) == []
+
+
+def test_a_consumer_that_was_not_recorded_is_told(tmp_path: Path) -> None:
+    consumed = MadeStep("consume", [{"do": "consume", "topic": "t"}], lambda c: None)
+    (line,) = replayed(tmp_path, "0.10.2", [CREATED, consumed])
+    assert "consume: no consumer with --zookeeper was recorded" in line
+
+
 MOVES = [["t", 0, [3, 2]]]
 PLAN = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3, 2]}]}
 REASSIGNMENT = "kafka.admin.ReassignPartitionsCommand --bootstrap-server localhost:9092 --reassignment-json-file r.json"

@@ -163,7 +163,19 @@ def load(path: Path) -> Recording:
         raise ZnodeError(f"it is no JSON ({error})", where=str(path), right="a recorded dumps.json") from None
     if not isinstance(document, list) or not document:
         raise ZnodeError("it is no recording", where=str(path), right="a list of steps")
-    return Recording(path, [_read_step(str(path), index, entry) for index, entry in enumerate(document)])
+    deltas = [_read_step(str(path), index, entry) for index, entry in enumerate(document)]
+    known: set[str] = set()
+    names: set[str] = set()
+    for name, changed, removed in deltas:
+        where = f"{path}: step {name}"
+        if name in names:
+            raise ZnodeError("two steps have this name", where=where, right="a name of its own for each step")
+        names.add(name)
+        known |= changed.keys()
+        if missing := [one for one in removed if one not in known]:
+            raise ZnodeError(f"it removes {missing[0]!r}, which no step made", where=where, right="paths of znodes")
+        known.difference_update(removed)
+    return Recording(path, deltas)
 
 
 def differences(tree: KafkaTree, recorded: RecordedTree) -> list[Difference]:

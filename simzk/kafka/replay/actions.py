@@ -66,7 +66,7 @@ class ToolCommand(Struct):
         return self.rc != 0 and any(reason in self.out for reason in _GAVE_UP)
 
 
-class ActionRecord(Struct, omit_defaults=True):
+class ActionRecord(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """One entry of `acts` in meta.json."""
 
     do: str
@@ -175,9 +175,13 @@ def _action(where: str, record: ActionRecord, begins_ms: int, clock_ms: float) -
         raise RecordingError(
             f"the option {unknown[0]} of {record.do} is unknown", where=f"{where}.options", right=right
         )
+    if record.path is not None and not record.path.startswith("/"):
+        raise RecordingError(f"{record.path!r} is no path", where=f"{where}.path", right="a path that begins with /")
     throttle = option(record.options, _THROTTLE)
     if _THROTTLE in record.options and (throttle is None or not throttle.isdigit()):
-        raise RecordingError(f"{_THROTTLE} is {throttle}", where=f"{where}.options", right="bytes per second")
+        raise RecordingError(
+            f"{_THROTTLE} is {throttle or 'empty'}", where=f"{where}.options", right="bytes per second"
+        )
     if record.election not in _ELECTIONS:
         right = " or ".join(_ELECTIONS)
         raise RecordingError(f"{record.election!r} is no election", where=f"{where}.election", right=right)

@@ -265,6 +265,12 @@ def _topic_id(data: object) -> str | None:
     return topic_id if isinstance(topic_id, str) else None
 
 
+def assignment_in(data: object) -> dict[int, list[int]]:
+    """Return the brokers of each partition in the data of a topic's znode; none if they cannot be read."""
+    partitions = (json_fields(data) or {}).get("partitions") if isinstance(data, str) else None
+    return {int(number): ids for number, ids in partitions.items()} if isinstance(partitions, dict) else {}
+
+
 def late_joins(transactions: Recorded, broker: int) -> list[str]:
     """Return the states whose leader added a broker again after its controlled shutdown had removed it."""
     removed: dict[str, None] = {}

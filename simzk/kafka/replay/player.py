@@ -454,6 +454,9 @@ class Player:
                 self._add_user(step, action)
             case "produce":
                 self._produce(step, action)
+            case "consume" if console_consumer.member_of(step.transactions) is None:
+                right = "transactions of a group of kafka-console-consumer"
+                raise ConfigError("no consumer with --zookeeper was recorded", where="consume", right=right)
             case "consume":
                 expires = console_consumer.session_ends(step.transactions, self._run.transactions)
                 console_consumer.read(cluster, action.topic, step.transactions, expires=expires)
@@ -483,10 +486,9 @@ class Player:
         )
 
     def _create_topic(self, step: RecordedStep, action: ReplayAction) -> None:
-        fields = _fields(step.tree, paths.topic(action.topic))
         assignment = dict(enumerate(action.assignment or ()))
         if not assignment:
-            assignment = {int(number): tuple(ids) for number, ids in sorted(fields.get("partitions", {}).items())}
+            assignment = {number: tuple(ids) for number, ids in sorted(_assignment(step, action).items())}
         via = self._served_by(step, action)
         self.cluster.create_topic(action.topic, assignment=assignment, config=dict(action.config), via=via)
 
@@ -513,12 +515,10 @@ class Player:
         self.cluster.produce(action.topic, action.partition, action.records)
 
     def _add_partitions(self, step: RecordedStep, action: ReplayAction) -> None:
-        before, after = (
-            {int(number): ids for number, ids in _fields(tree, paths.topic(action.topic)).get("partitions", {}).items()}
-            for tree in (step.before, step.tree)
-        )
-        given = after if action.assignment is None else dict(enumerate(action.assignment))
-        added = {number: tuple(ids) for number, ids in sorted(given.items()) if number not in before}
+        given = _assignment(step, action) if action.assignment is None else dict(enumerate(action.assignment))
+        node = self.cluster.tree.get(paths.topic(action.topic))
+        known = {} if node is None else inputs.assignment_in((node.data or b"").decode(errors="replace"))
+        added = {number: tuple(ids) for number, ids in sorted(given.items()) if number not in known}
         self.cluster.add_partitions(action.topic, action.total, assignment=added)
 
 
@@ -541,6 +541,20 @@ def _fields(tree: RecordedTree, path: str) -> dict[str, Any]:
     """Return the fields of a recorded znode; none if it is missing, or is no JSON object."""
     znode = tree.get(path)
     return {} if znode is None else recording.json_fields(znode.data) or {}
+
+
+def _assignment(step: RecordedStep, action: ReplayAction) -> dict[int, list[int]]:
+    """Return the brokers of each partition of a topic after an action: as it was written, else as in the tree."""
+    path = paths.topic(action.topic)
+    written = (
+        inputs.assignment_in(part.data)
+        for entry in step.transactions
+        if entry.t >= action.at_ms
+        for part in entry.parts()
+        if part.path == path and part.op in ("create", "setData")
+    )
+    found = next((found for found in written if found and len(found) >= action.total), {})
+    return found or inputs.assignment_in(step.tree[path].data if path in step.tree else None)
 
 
 def _paths(entry: RecordedTransaction) -> set[str]:

@@ -49,6 +49,8 @@ SETTINGS: Mapping[str, str | int | bool] = {
 """Broker settings of a recording that names none."""
 _TIMESTAMP = re.compile(r'"timestamp" ?: ?"(\d+)"')
 _LAST_STEP_MS = 10_000
+_TOO_LATE_MS = 3_600_000
+"""An action this long before or after all transactions is by another clock."""
 _FIRST_TRANSACTION_MS = 200
 """Time from the beginning of a step to its first transaction, where the recording does not say when it began."""
 
@@ -142,12 +144,18 @@ def load(folder: Path) -> RecordedRun:
         raise RecordingError("there is no such folder", where=str(folder), right="the folder of a recording")
     files = {name: _file(folder, name) for name in ("meta", "dumps", "txns")}
     meta = _decode(files["meta"], _Meta)
+    for name, ms in (("tick_time_ms", meta.tick_time_ms), ("max_session_timeout_ms", meta.max_session_timeout_ms)):
+        if ms is not None and ms < 1:
+            raise RecordingError(f"it is {ms}", where=f"{files['meta']}: {name}", right="1 or more")
     times = {entry.step: entry for entry in _decode(files["dumps"], list[_Times])}
     try:
         trees = recording.load(files["dumps"])
         entries = recorded_transactions.load(files["txns"])
     except SimzkError as error:
         raise RecordingError(error.what, where=error.where, right=error.right) from None
+    if unknown := [entry.step for entry in entries if entry.step is not None and entry.step not in trees.steps]:
+        what = f"a transaction belongs to the step {unknown[0]}"
+        raise RecordingError(what, where=str(files["txns"]), right="the steps of dumps.json")
     _assign_steps(entries, trees)
     steps = _steps(files["meta"], meta, trees)
     clock_ms = meta.clock_ms if meta.clock_ms is not None else _clock_ms(entries)
@@ -155,6 +163,7 @@ def load(folder: Path) -> RecordedRun:
     begins = _begins(steps, times, by_step, clock_ms)
     ends = [*begins[1:], max([begins[-1], *(entry.t for entry in entries)]) + _LAST_STEP_MS]
     has_acts = any(step.acts for step in steps)
+    latest_ms = ends[-1] + _TOO_LATE_MS
     before: dict[str, RecordedZnode] = {}
     last = trees.tree(steps[-1].step)
     found = []
@@ -166,10 +175,16 @@ def load(folder: Path) -> RecordedRun:
             actions = actions_of_commands(where, step.step, step.tools, begins_ms, Evidence(before, tree, last, own))
         else:
             actions = actions_of_step(where, acts, step.tools, begins_ms, clock_ms)
+            if wrong := [action for action in actions if not -_TOO_LATE_MS <= action.at_ms <= latest_ms]:
+                what = f"the action {wrong[0].kind} is {wrong[0].at_ms / 1000:g} s after the first transaction"
+                right = "wall time in s, by the clock of the first transaction (clock_ms)"
+                raise RecordingError(what, where=where, right=right)
         found.append(RecordedStep(step.step, begins_ms, ends_ms, actions, tuple(own), before, tree))
         before = tree
     registrations = _registrations(entries)
     brokers = {action.broker for step in found for action in step.actions if action.broker is not None}
+    if not brokers | registrations.keys():
+        raise RecordingError("no broker starts or registers", where=str(folder), right="the recording of a cluster")
     return RecordedRun(
         meta.version,
         SETTINGS if meta.config is None else meta.config,
@@ -186,7 +201,7 @@ def load(folder: Path) -> RecordedRun:
 
 def _file(folder: Path, name: str) -> Path:
     for path in (folder / f"{name}.json", folder / f"{name}.json.gz"):
-        if path.exists():
+        if path.is_file():
             return path
     raise RecordingError(f"the recording has no {name}.json", where=str(folder), right=f"{name}.json or {name}.json.gz")
 
@@ -204,6 +219,8 @@ def _steps(path: Path, meta: _Meta, trees: recording.Recording) -> list[_Step]:
     known = {step.step: step for step in meta.steps}
     if meta.steps and (missing := [name for name in trees.steps if name not in known]):
         raise RecordingError(f"step {missing[0]} is missing", where=str(path), right="the steps of dumps.json")
+    if surplus := [name for name in known if name not in trees.steps]:
+        raise RecordingError(f"step {surplus[0]} has no tree", where=str(path), right="the steps of dumps.json")
     return [known.get(name, _Step(name)) for name in trees.steps]
 
 

@@ -44,6 +44,7 @@ _ERRORS = {
     Code.RUNTIME_INCONSISTENCY: "RuntimeInconsistency",
     Code.NOT_EMPTY: "NotEmpty",
 }
+_OPERATIONS = ("create", "setData", "delete", "multi", "check", "error", "createSession", "closeSession")
 _MODES = {0: "P", 1: "E", 2: "PS", 3: "ES"}
 _CHECK_OFFSET = 1
 """A check in the log has the expected version plus one."""
@@ -152,9 +153,14 @@ def load(path: Path) -> list[RecordedTransaction]:
     packed = path.read_bytes()
     try:
         text = gunzip(packed) if path.suffix == ".gz" else packed
-        return msgspec.json.decode(text, type=list[RecordedTransaction])
+        entries = msgspec.json.decode(text, type=list[RecordedTransaction])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ZnodeError(f"it is no list of transactions ({error})", where=str(path), right="a txns.json") from None
+    for index, entry in enumerate(entries):
+        if unknown := [part.op for part in entry.parts() if part.op not in _OPERATIONS]:
+            where = f"{path}: [{index}].op"
+            raise ZnodeError(f"{unknown[0]!r} is no operation", where=where, right=f"one of {', '.join(_OPERATIONS)}")
+    return entries
 
 
 def by_step(transactions: Iterable[RecordedTransaction]) -> dict[str, list[RecordedTransaction]]:
@@ -315,8 +321,7 @@ def _text(entry: RecordedOperation, expected: int | None = None) -> str:
         case "delete":
             return f"delete {entry.path} version {version}"
         case "check":
-            assert entry.version is not None
-            return f"check {entry.path} version {entry.version - _CHECK_OFFSET}"
+            return f"check {entry.path} version {'?' if entry.version is None else entry.version - _CHECK_OFFSET}"
         case "closeSession":
             return f"closeSession {entry.deleted}"
         case "createSession":
