@@ -200,8 +200,8 @@ CLIENT_MISTAKES: dict[str, SwarmMistake] = {
     ),
     "a session does not count its requests": _mistake(
         _SESSIONS,
-        "        session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1\n",
-        "        session.epoch = max(session.epoch, 1)\n",
+        "        self.epoch = 1 if self.epoch == _MAX_EPOCH else self.epoch + 1\n",
+        "        self.epoch = max(self.epoch, 1)\n",
     ),
     "readers of committed records see the end of open transactions": _mistake(
         _FETCH,
