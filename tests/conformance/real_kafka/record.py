@@ -82,10 +82,10 @@ _U = [[22, 12], [21, 11], [12, 22]]
 _G = [[11, 12], [21, 22]]
 _GROWN_G = [*_G, [21, 11], [22, 12], [11, 22], [12, 21], [21, 12], [22, 11], [12, 11]]
 _W = [[11, 21], [12, 22]]
-_MOVES: list[tuple[str, int, list[int]]] = [("g", 6, [11, 12]), ("g", 7, [12, 11]), ("w", 0, [22, 12])]
+_MOVES: list[tuple[str, int, list[int] | None]] = [("g", 6, [11, 12]), ("g", 7, [12, 11]), ("w", 0, [22, 12])]
 
 
-def _stuck(broker: int) -> list[tuple[str, int, list[int]]]:
+def _stuck(broker: int) -> list[tuple[str, int, list[int] | None]]:
     return [("u", 1, [broker, 11]), ("t", 0, [21, broker])]
 
 
