@@ -374,7 +374,8 @@ def _add_listener_options(parser: argparse.ArgumentParser) -> None:
         "--port",
         metavar="N",
         type=port,
-        help=f"port of the first broker, the others follow; 0 for any free [default: {DEFAULT_PORT}, with --json 0]",
+        help="port of the first broker, the others follow; 0 for any free; listeners in --config name their own "
+        f"[default: {DEFAULT_PORT}, with --json 0]",
     )
     parser.add_argument(
         "--zookeeper-port",
