@@ -129,6 +129,9 @@ CLIENT_MISTAKES: dict[str, SwarmMistake] = {
         "            for marker in markers:\n                self._retry(*marker)\n            return\n",
         "            return\n",
     ),
+    "a marker without a leader is given up": _mistake(
+        _MARKERS, "        self._retry(transaction, unknown)\n", "        del unknown\n"
+    ),
     "a marker is answered before it is stored": _mistake(
         _AT_LEADERS,
         "            if code == ErrorCode.NONE:\n                self.on_marker(",
