@@ -249,9 +249,9 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "closing a session forgets one ephemeral": Mistake(
         "zookeeper/tree.py",
-        "        changes = [self._delete_ephemeral(path, transaction) for path in record.paths]\n",
+        "        changes = [change for path in record.paths for change in self._delete_ephemeral(path, transaction)]\n",
         "        self.ephemerals.get(transaction.session_id, set()).discard(record.paths[0] if record.paths else '')\n"
-        "        changes = [self._delete_ephemeral(path, transaction) for path in record.paths[1:]]\n",
+        "        changes = [one for path in record.paths[1:] for one in self._delete_ephemeral(path, transaction)]\n",
         _STORE + "test_54_a_session_ends_in_one_transaction",
     ),
     "children in sorted order": Mistake(
@@ -262,7 +262,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "the sequence number is the number of children": Mistake(
         "zookeeper/prepare.py",
-        'path += f"{parent.cversion:010d}"',
+        'path += f"{count:010d}"',
         'path += f"{parent.child_count:010d}"',
         _STORE + "test_9_10_sequence_numbers_count_creations",
     ),
