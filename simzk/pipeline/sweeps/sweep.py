@@ -3,7 +3,7 @@
 docs/layout.md documents the files. Rules of this module:
   - the layout is prepared once, written to files, and sent to each executor once; all its processes map these files,
     so an executor has one copy however many tasks it runs;
-  - a task is a slice of the failure sets; figures can be summed in any order (tallies.py) and rows are sorted at the
+  - a task is a slice of the failure sets; figures can be summed in any order (outcomes.py) and rows are sorted at the
     end, so the result does not depend on the number of tasks;
   - Spark computes slices only: its own sorting and summing takes longer than the driver's and does not scale with
     cores;
