@@ -13,7 +13,8 @@ Rules of this module:
   - `keeps_alive` decides what a connected but silent client means. On virtual time its session is touched whenever
     time moves, because the pings of a real client follow wall time; a paused or disconnected one expires by the
     server's rules. On wall time the client's own pings count.
-  - the fault rules are an interface here (`FaultFilter`, `FaultTable`): simzk/simulation/request_faults.py implements them.
+  - the fault rules are an interface here (`FaultFilter`, `FaultTable`), which simzk/simulation/request_faults.py
+    implements.
 """
 
 from __future__ import annotations

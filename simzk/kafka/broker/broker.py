@@ -39,8 +39,8 @@ from simzk.kafka.broker.producer_ids import NoProducerIdsError, ProducerIds
 from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.replication_quotas import ReplicationQuotas, moves_quota
+from simzk.kafka.broker.request_handlers import SETTINGS_OF_INTERNAL, RequestHandlers
 from simzk.kafka.broker.scram_credentials import ScramCredentials
-from simzk.kafka.broker.services import SETTINGS_OF_INTERNAL, Services
 from simzk.kafka.client_requests.handlers import Context, ServingBroker
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -78,7 +78,7 @@ from simzk.kafka.zookeeper_client.zk_client import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from simzk.kafka.broker.environment import Environment
+    from simzk.kafka.broker.cluster_resources import ClusterResources
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.broker.transaction_markers import TransactionMarkers
     from simzk.kafka.broker.transaction_verification import TransactionVerification
@@ -126,7 +126,7 @@ class Broker:
     config: BrokerConfig
 
     def __init__(
-        self, broker_id: int, registration: BrokerRegistration, process: Process, environment: Environment
+        self, broker_id: int, registration: BrokerRegistration, process: Process, environment: ClusterResources
     ) -> None:
         self.id = broker_id
         self.rack = registration.rack
@@ -446,7 +446,7 @@ class Broker:
             defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
             usual=self.described_configs.topic_default,
         )
-        self._services = Services(
+        self._handlers = RequestHandlers(
             self.id,
             process,
             self.client,
@@ -499,7 +499,7 @@ class Broker:
             lambda: self.described_configs.own.get(RATE_KEY),
         )
         self.replicas.on_future = self.log_dir_moves.go_on
-        self.replica_requests = environment.replication.requests_of(self.id, self.replicas)
+        self.replica_requests = environment.replication.control_handler_of(self.id, self.replicas)
         self.log_cleaner = LogCleaner(
             process, self.replicas, self.topic_configs, config, version.log, environment.now_ms
         )
@@ -636,7 +636,7 @@ class Broker:
     @property
     def serve_between_brokers(self) -> Callable[[object, Respond], None]:
         """Serves a request between brokers."""
-        return self._services.serve
+        return self._handlers.serve
 
     def is_broker(self, broker: int) -> bool:
         """Return whether the cluster has a broker with an id."""
@@ -1110,9 +1110,9 @@ class Broker:
         """Serve a request of another process; `respond` is called with the response, now or later."""
         assert not self.process.paused, f"a request for {self._name}, which is paused"
         if self.handles_requests:
-            self._services.serve(request, respond)
+            self._handlers.serve(request, respond)
         else:
-            self.call_when_started(partial(self._services.serve, request, respond))
+            self.call_when_started(partial(self._handlers.serve, request, respond))
 
     def call_when_started(self, handle: Callable[[], None]) -> None:
         """Call a function that handles a request: now, or when the broker starts to handle requests."""

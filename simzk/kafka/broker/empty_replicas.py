@@ -79,7 +79,7 @@ class EmptyReplicas:
     def metadata_cache(self, _version: KafkaVersion) -> MetadataCache:
         return self._metadata
 
-    def requests_of(self, broker: int, _with_logs: object) -> EmptyReplicasOfBroker:
+    def control_handler_of(self, broker: int, _replicas: object) -> EmptyReplicasOfBroker:
         return EmptyReplicasOfBroker(self, self._manager, broker)
 
     # -- control requests

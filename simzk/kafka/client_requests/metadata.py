@@ -20,7 +20,7 @@ import numpy as np
 
 from simzk.jvm.hash_map import hash_map_order
 from simzk.kafka.broker.admin_handlers import BY_DEFAULT, is_topic_name
-from simzk.kafka.broker.services import INTERNAL_TOPICS, SETTINGS_OF_INTERNAL
+from simzk.kafka.broker.request_handlers import INTERNAL_TOPICS, SETTINGS_OF_INTERNAL
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.coordinator.coordinator_log import TRANSACTIONS_TOPIC
 from simzk.kafka.log.batches import NO_EPOCH

@@ -28,7 +28,7 @@ from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import is_topic_name
 from simzk.kafka.broker.broker import Broker
-from simzk.kafka.broker.environment import Environment, IdGeneration, ReplicationOfLogs, generation_of
+from simzk.kafka.broker.cluster_resources import ClusterResources, IdGeneration, ReplicationOfLogs, generation_of
 from simzk.kafka.broker.replica_manager import BrokerEpochs, ReplicaManager
 from simzk.kafka.broker.timing import BrokerTiming
 from simzk.kafka.client_requests.broker_faults import FAULTS, BrokerRequestFaults
@@ -503,13 +503,13 @@ class KafkaCluster:
             lambda: self._releases.lacks_topic_ids,
         )
 
-    def _new_clients(self, environment: Environment) -> tuple[Producer, Traffic]:
+    def _new_clients(self, environment: ClusterResources) -> tuple[Producer, Traffic]:
         """Return the clients of the cluster, whose batches are numbered together."""
         scheduler, connections, history, identities = self.scheduler, environment.connections, self.history, count(1)
         traffic = Traffic(scheduler, connections, history, self.record_ledger, list(self.brokers), identities)
         return Producer(scheduler, connections, history, identities), traffic
 
-    def _with_empty_replicas(self, environment: Environment, *, sends_batches: bool) -> Environment:
+    def _with_empty_replicas(self, environment: ClusterResources, *, sends_batches: bool) -> ClusterResources:
         """Return the environment of brokers whose replicas have no logs, as those of a layout."""
         from simzk.kafka.broker.empty_replicas import ADDRESS, EmptyReplicas
 
@@ -536,10 +536,10 @@ class KafkaCluster:
         log_dirs: int,
         cost_model: CostModel | None,
         cluster_id: str | None,
-    ) -> Environment:
+    ) -> ClusterResources:
         """Return the services that all brokers share."""
         oldest = releases.oldest
-        return Environment(
+        return ClusterResources(
             network=self.network,
             host=self.zookeeper_host,
             connections=Connections(self.scheduler, self.network),

@@ -43,7 +43,7 @@ from simzk.zookeeper.requests import Delete, SetData
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from simzk.kafka.broker.environment import Environment
+    from simzk.kafka.broker.cluster_resources import ClusterResources
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.topic_partition import Collections
     from simzk.simulation import Future
@@ -69,7 +69,9 @@ class Operator:
         controller: returns the broker in `/controller`.
     """
 
-    def __init__(self, scheduler: Scheduler, environment: Environment, controller: Callable[[], int | None]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, environment: ClusterResources, controller: Callable[[], int | None]
+    ) -> None:
         self.process = Process(scheduler, NAME)
         self._connections = connections = environment.connections
         self._history = environment.history

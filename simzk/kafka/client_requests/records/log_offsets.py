@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.kafka.broker.services import INTERNAL_TOPICS
+from simzk.kafka.broker.request_handlers import INTERNAL_TOPICS
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.client_requests.records.fetch import CONSUMER, DEBUGGER, READ_COMMITTED, leader_epoch_error
 from simzk.kafka.log.leader_epochs import UNDEFINED

@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.numbers import wrapped_long
-from simzk.kafka.broker.services import INTERNAL_TOPICS
+from simzk.kafka.broker.request_handlers import INTERNAL_TOPICS
 from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY, TransactionBatch
 from simzk.kafka.client_requests.broker_faults import Silence
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler

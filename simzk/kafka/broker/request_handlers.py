@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from simzk.kafka.broker.admin_handlers import AdminHandlers
+    from simzk.kafka.broker.cluster_resources import ReplicaRequests
     from simzk.kafka.broker.delegation_tokens import DelegationTokens
-    from simzk.kafka.broker.environment import ReplicaRequests
     from simzk.kafka.broker.fetching import FetchSessions
     from simzk.kafka.broker.producing import Producing
     from simzk.kafka.broker.replica_logs import ReplicaLogs
@@ -81,7 +81,7 @@ INTERNAL_TOPICS = frozenset(SETTINGS_OF_INTERNAL)
 
 
 @dataclass(eq=False)
-class Services:
+class RequestHandlers:
     """Request handlers of one broker.
 
     Args:

@@ -1,4 +1,4 @@
-"""Environment of a simulated broker: services of its cluster, and its generated id.
+"""ClusterResources of a simulated broker: services of its cluster, and its generated id.
 
 Rules of this module:
   - broker ids are generated in ZooKeeper with `broker.id=-1`, 0.9 and later (KafkaZkClient.generateBrokerSequenceId):
@@ -105,7 +105,7 @@ class Replication(Protocol):
     def metadata_cache(self, version: KafkaVersion) -> MetadataCache:
         """Return the metadata cache of a broker that starts."""
 
-    def requests_of(self, broker: int, with_logs: ReplicaRequests) -> ReplicaRequests:
+    def control_handler_of(self, broker: int, replicas: ReplicaRequests) -> ReplicaRequests:
         """Return the handler of a broker's control requests, given that of its replicas with logs."""
 
 
@@ -115,12 +115,12 @@ class ReplicationOfLogs:
     def metadata_cache(self, version: KafkaVersion) -> MetadataCache:
         return MetadataCache(forgets=version.broker.cache_drops_dead_brokers)
 
-    def requests_of(self, _broker: int, with_logs: ReplicaRequests) -> ReplicaRequests:
-        return with_logs
+    def control_handler_of(self, _broker: int, replicas: ReplicaRequests) -> ReplicaRequests:
+        return replicas
 
 
 @dataclass(frozen=True)
-class Environment:
+class ClusterResources:
     """Clock, network, ZooKeeper, history and random numbers of a cluster, and what its brokers share.
 
     Attributes:
