@@ -27,6 +27,8 @@ from simzk.kafka.observation.agreement import (
     read_written,
 )
 from simzk.kafka.observation.beliefs import (
+    LeaderAwaitsNothing,
+    SentEpochIsWritten,
     awaits_in_vain,
     is_fenced_by_known_bug,
     is_outdated_by_known_bug,
@@ -36,6 +38,7 @@ from simzk.kafka.observation.beliefs import (
 )
 from simzk.kafka.observation.invariants import (
     IsrKept,
+    WrittenByController,
     halted_by_known_bug,
     is_written_by_former_controller,
     leaderless_by_known_bug,
@@ -364,6 +367,10 @@ def _serving(cluster: KafkaCluster) -> list[Broker]:
     return [one for one in cluster.brokers.values() if one.alive and one.registered and not one.paused]
 
 
+_EXCUSING = (LeaderAwaitsNothing, SentEpochIsWritten, WrittenByController)
+"""Invariants that know which partitions a bug of Kafka has made differ from the znodes."""
+
+
 def _written(observed: Observed) -> WrittenState:
     """Return what the znodes say, without what known bugs of Kafka excuse."""
     cluster = observed.cluster
@@ -382,12 +389,14 @@ def _written(observed: Observed) -> WrittenState:
         dead_stay_cached=not all(release.broker.cache_drops_dead_brokers for release in releases),
         followers_miss_epochs=any(release.controller.sends_shrunk_isr_to_leader_alone for release in releases),
     )
+    # This is asked after each event for each partition: the other invariants are left out once.
+    excusing = [one for one in cluster.invariants if isinstance(one, _EXCUSING)]
     excused = frozenset(
         partition
         for partition, (_, state) in written.partitions.items()
-        if awaits_in_vain(cluster.invariants, partition, state.leader_epoch)
-        or is_outdated_by_known_bug(cluster.invariants, partition, state.leader_epoch)
-        or is_written_by_former_controller(cluster.invariants, partition, state.leader_epoch)
+        if awaits_in_vain(excusing, partition, state.leader_epoch)
+        or is_outdated_by_known_bug(excusing, partition, state.leader_epoch)
+        or is_written_by_former_controller(excusing, partition, state.leader_epoch)
     )
     return written.without(renamed_by_known_bug(cluster.invariants), excused)
 
