@@ -94,7 +94,9 @@ class TopicConfigs:
 
     def min_isr(self, topic: str) -> int:
         """Return `min.insync.replicas` of a topic; 1 in releases without it."""
-        return self.of_log(topic).min_isr if self._client.version.broker.has_min_insync_replicas else 1
+        if not self._client.version.broker.has_min_insync_replicas:
+            return 1
+        return (self._of_logs.get(topic) or self.of_log(topic)).min_isr
 
     def own_text(self, topic: str, key: str) -> str:
         """Return the value that a topic sets for a key; empty if it does not."""

@@ -306,8 +306,9 @@ class Fetcher:
             return self._unchanged
         changed = []
         ordered = self._changed if len(self._changed) < 2 else order_fetched(list(self.following), self._orders)
+        may_be_held = self._delayed or self._fenced
         for partition in ordered:
-            if partition not in self._changed or self._is_held(partition):
+            if partition not in self._changed or (may_be_held and self._is_held(partition)):
                 continue
             replica = self._replicas.replicas[partition]
             if not replica.truncates:

@@ -756,9 +756,11 @@ class ReplicaLogs:
                 return ErrorCode.OFFSET_OUT_OF_RANGE
             if found.epoch < last_epoch or found.end_offset < log_end:
                 return FetchedRecords((), found)
+        if log_end == log.end:  # most often
+            return NOTHING_TO_FETCH
         if not log.is_readable(log_end):
             return ErrorCode.OFFSET_OUT_OF_RANGE
-        batches = log.read(log_end, max_bytes=max_bytes) if log_end < log.end else ()
+        batches = log.read(log_end, max_bytes=max_bytes)
         return FetchedRecords(batches) if batches else NOTHING_TO_FETCH
 
     def read_committed(self, request: ReadRequest) -> ReadResponse:
