@@ -82,8 +82,11 @@ def test_a_callback_that_waits_for_a_reply_ends_with_an_error(make: Any, monkeyp
     with make() as server:
         client = started(server)
 
+        waits = threading.Event()
+
         def listen(state: str) -> None:
             if state == KazooState.CONNECTED:
+                waits.set()
                 try:
                     client.get("/a")
                 except Exception as error:
@@ -91,6 +94,7 @@ def test_a_callback_that_waits_for_a_reply_ends_with_an_error(make: Any, monkeyp
 
         client.add_listener(listen)
         server.expire(client)
+        assert waits.wait(PATIENCE_S)
         with pytest.raises(TimeoutError, match="connection thread is busy; it is at"):
             server.settle(0.01)
     assert errors == [ConnectionLoss]
