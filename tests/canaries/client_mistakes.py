@@ -23,6 +23,7 @@ _LOG = "kafka/log/log.py"
 _COMPACTION = "kafka/log/compaction.py"
 _REPLICAS = "kafka/broker/replica_logs.py"
 _WATCHES = "zookeeper/watches.py"
+_CLIENT = "kafka/zookeeper_client/session.py"
 _SESSION_TRACKER = "zookeeper/sessions.py"
 _mistake = partial(SwarmMistake, scenario="clients")
 
@@ -242,5 +243,36 @@ CLIENT_MISTAKES: dict[str, SwarmMistake] = {
         "zookeeper/quotas.py",
         "                for key, change in ((COUNT, nodes), (BYTES, size)):\n",
         "                for key, change in ((COUNT, max(nodes, 0)), (BYTES, size)):\n",
+    ),
+    "a session that is attached again has its old timeout": _mistake(
+        "zookeeper/server.py",
+        "        self.sessions.touch(session, now_ms, timeout_ms)\n        return True\n",
+        "        self.sessions.touch(session, now_ms, session.timeout_ms)\n        return True\n",
+    ),
+    "a deleted znode's child watch is set again": _mistake(
+        _CLIENT,
+        "            deleted = [self._child_watches] if kind == EventType.NODE_DELETED else []\n",
+        "            deleted: list[dict[str, None]] = []\n",
+    ),
+    "an expired session leaves watches to the next": _mistake(
+        _CLIENT,
+        "        self._exist_watches.clear()\n        self._child_watches.clear()\n",
+        "        self._child_watches.clear()\n",
+    ),
+    # Found missing on 2026-11-28 by somebody who had not seen the others
+    "a transaction begins when the one before did": _mistake(
+        _TRANSACTION,
+        "        is_open = stored.state == TransactionState.ONGOING\n        return self._prepared(",
+        "        is_open = stored.start_ms != NO_START\n        return self._prepared(",
+    ),
+    "a partition that is added to a session again is left out": _mistake(
+        _SESSIONS,
+        "            session.sent.pop(partition, None)\n",
+        "",
+    ),
+    "a group is removed that has only offsets of a transaction": _mistake(
+        _GROUPS,
+        "        has_offsets = entry.offsets or entry.pending or entry.in_transactions\n",
+        "        has_offsets = entry.offsets or entry.pending\n",
     ),
 }

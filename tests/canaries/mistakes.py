@@ -36,6 +36,8 @@ _COLUMNS = "kafka/columnar/"
 _DELETED = "kafka/test_deleted_topics.py::"
 _GROUPS = "kafka/client_requests/"
 _SECURITY = "kafka/security/"
+_REBALANCES = "kafka/coordinator/test_group.py::"
+_TRANSACTIONS = "kafka/coordinator/test_transaction_coordinator.py::"
 _LOGS = _GROUPS + "test_recorded_logs.py::test_logs_are_those_of_real_brokers"
 _BUGS = "scenarios/test_bugs.py::test_each_release_has_the_named_outcome_and_not_the_other"
 _WITHOUT = "scenarios/test_bugs.py::test_a_release_without_the_bug_breaks_no_condition"
@@ -1061,5 +1063,50 @@ MISTAKES: dict[str, Mistake] = {
         "            errors |= dict.fromkeys(response.refused, ErrorCode.STALE_CONTROLLER_EPOCH)\n",
         "            errors |= dict.fromkeys(response.refused, ErrorCode.NONE)\n",
         "kafka/client_requests/test_broker_requests.py::test_a_client_makes_a_broker_leader[3.9]",
+    ),
+    # Groups, transactions and logs: these neither a test nor the swarm had noticed on 2026-11-28
+    "a sync that fails leaves no session timeout": Mistake(
+        "kafka/coordinator/group.py",
+        "            if self._answer_sync(member, SyncResult(error)):\n"
+        "                self._expect_heartbeat(member)\n",
+        "            self._answer_sync(member, SyncResult(error))\n",
+        _REBALANCES + "test_a_member_whose_sync_fails_has_its_session_timeout_from_then_on",
+    ),
+    "a fenced process gets the assignment of the next": Mistake(
+        "kafka/coordinator/group.py",
+        "        self._answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))\n",
+        "",
+        _REBALANCES + "test_a_static_member_that_waits_for_its_assignment_is_fenced_by_the_next_process",
+    ),
+    "heartbeats do not count in a rebalance": Mistake(
+        "kafka/coordinator/group.py",
+        "        self._expect_heartbeat(self._members[member_id])\n        is_preparing",
+        "        if self.state != GroupState.PREPARING_REBALANCE:\n"
+        "            self._expect_heartbeat(self._members[member_id])\n        is_preparing",
+        _REBALANCES + "test_a_member_that_sends_heartbeats_may_join_late[True]",
+    ),
+    "a fence that failed once is never bumped again": Mistake(
+        "kafka/coordinator/transaction.py",
+        "        self.has_failed_fence = False\n        return",
+        "        return",
+        _TRANSACTIONS + "test_a_transition_that_cannot_be_appended_changes_nothing",
+    ),
+    "only the first of the markers of a lost request is sent again": Mistake(
+        "kafka/coordinator/marker_channels.py",
+        "            for marker in markers:\n                self._retry(*marker)\n            return\n",
+        "            self._retry(*markers[0])\n            return\n",
+        _TRANSACTIONS + "test_markers_that_travelled_together_are_all_sent_again",
+    ),
+    "a follower in a new epoch is not told the high watermark": Mistake(
+        "kafka/broker/fetching.py",
+        "            if before is None or before.leader_epoch != fetched.leader_epoch:\n",
+        "            if before is None:\n",
+        "kafka/test_fetch_errors.py::test_a_follower_in_a_new_leader_epoch_is_told_the_high_watermark_again[3.9]",
+    ),
+    "an aborted record of a transaction from the clean part hides a value": Mistake(
+        "kafka/log/compaction.py",
+        "    later = [one for one in aborted if one.last_offset >= dirty.start]\n",
+        "    later = [one for one in aborted if one.first_offset >= dirty.start]\n",
+        "kafka/log/test_compaction.py::test_an_aborted_transaction_that_begins_in_the_clean_part_hides_no_value[3.9]",
     ),
 }
