@@ -1109,4 +1109,23 @@ MISTAKES: dict[str, Mistake] = {
         "    later = [one for one in aborted if one.first_offset >= dirty.start]\n",
         "kafka/log/test_compaction.py::test_an_aborted_transaction_that_begins_in_the_clean_part_hides_no_value[3.9]",
     ),
+    "an offset that was deleted comes back": Mistake(
+        "kafka/coordinator/group_coordinator.py",
+        "            if is_stored and is_pending and entry",
+        "            if is_stored and entry",
+        "kafka/coordinator/test_transactional_offsets.py::"
+        "test_an_offset_that_is_deleted_while_it_is_stored_does_not_come_back",
+    ),
+    "each compaction gives a tombstone a new time": Mistake(
+        "kafka/log/compaction.py",
+        "        if dated and has_deletes and horizon_ms is None:\n",
+        "        if dated and has_deletes:\n",
+        "kafka/log/test_compaction.py::test_a_tombstone_keeps_the_time_of_its_first_compaction",
+    ),
+    "the topmost of nested quotas counts": Mistake(
+        "zookeeper/quotas.py",
+        "        return armed[-1] if armed else None\n",
+        "        return armed[0] if armed else None\n",
+        _RULES + "test_of_nested_quotas_the_deepest_counts",
+    ),
 }

@@ -240,3 +240,17 @@ def test_a_limit_of_more_digits_than_python_reads_is_no_limit() -> None:
         client.create(path)
     client.create("/zookeeper/quota/q/zookeeper_limits", b"count=" + b"9" * 5000)
     assert client.error(req.Create("/q/a", b"", OPEN_ACL, 0)) == Code.MARSHALLING_ERROR
+
+
+def test_of_nested_quotas_the_deepest_counts() -> None:
+    """Change only its totals (DataTree.updateQuotaStat, PathTrie.findMaxPrefix)."""
+    client = Story().client()
+    for path in ("/a", "/a/b", "/zookeeper/quota/a", "/zookeeper/quota/a/b"):
+        client.create(path)
+    for path in ("/zookeeper/quota/a", "/zookeeper/quota/a/b"):
+        client.body(req.Create(f"{path}/zookeeper_limits", b"count=9,bytes=-1", OPEN_ACL, 0))
+        client.body(req.Create(f"{path}/zookeeper_stats", b"count=0,bytes=0", OPEN_ACL, 0))
+    client.body(req.Create("/a/b/c", b"123", OPEN_ACL, 0))
+    client.body(req.Create("/a/d", b"1", OPEN_ACL, 0))
+    found = [client.body(req.GetData(f"/zookeeper/quota/{path}/zookeeper_stats", False))[0] for path in ("a", "a/b")]
+    assert found == [b"count=3,bytes=1", b"count=2,bytes=3"]

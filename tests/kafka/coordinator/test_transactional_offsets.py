@@ -77,6 +77,19 @@ def test_a_group_with_nothing_but_offsets_of_a_transaction_is_kept() -> None:
     brokers.check()
 
 
+def test_an_offset_that_is_deleted_while_it_is_stored_does_not_come_back() -> None:
+    """Note a stored offset only if it is still pending (GroupMetadata.onOffsetCommitAppend)."""
+    brokers = Brokers()
+    commit(brokers, 1, 9, None)
+    brokers.run_for(1)
+    results = commit(brokers, 0, 4, None)
+    assert results == []
+    deleted = TopicPartition(TOPIC, 0)
+    assert brokers.coordinator.delete_offsets(GROUP, [deleted]) == {deleted: ErrorCode.NONE}
+    brokers.run_for(1)
+    assert (results, fetched(brokers, 0), fetched(brokers, 1)) == ([ErrorCode.NONE], None, 9)
+
+
 def test_an_abort_drops_the_offsets() -> None:
     brokers = Brokers()
     commit(brokers, 0, 3, None)

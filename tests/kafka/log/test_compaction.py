@@ -172,6 +172,20 @@ def test_an_aborted_transaction_that_begins_in_the_clean_part_hides_no_value(lin
     assert table(filled.committed())[b"1"] == b"5" * 9
 
 
+def test_a_tombstone_keeps_the_time_of_its_first_compaction() -> None:
+    """Delete it `delete.retention.ms` after the first compaction, however many come between (KIP-534)."""
+    filled, filler = Filled("3.9"), Step(((2, 1), (2, 2), (3, 3)), None, OPEN)
+    filled.fill([Step(((1, 5),), None, OPEN), Step(((1, None),), None, OPEN)], 1_000)
+    left: list[bool] = []
+    for now_ms in (1_000, 1_060, 1_120):
+        begun = len(filled.log.segments)
+        while len(filled.log.segments) == begun:
+            filled.fill([filler], now_ms)
+        assert filled.compact(now_ms)
+        left.append(any(record.key == b"1" for batch in filled.log.batches for record in records_of(batch)))
+    assert left == [True, True, False]
+
+
 @pytest.mark.parametrize("line", LINES)
 @given(steps=STEPS, later=STEPS)
 def test_producers_go_on_after_a_compaction(line: str, steps: list[Step], later: list[Step]) -> None:

@@ -224,6 +224,10 @@ class ZooKeeperExaminer:
             Create(f"{root}/a/c", b"1", OPEN_ACL, 0),
             SetData(f"{root}/a", b"12", -1),
             Delete(f"{root}/b", -1),
+            Create(f"{quota}/a", b"", OPEN_ACL, 0),  # from now on a quota of its own
+            Create(f"{quota}/a/{LIMITS_NAME}", b"count=1000,bytes=-1", OPEN_ACL, 0),
+            Create(f"{quota}/a/{STATS_NAME}", b"count=0,bytes=0", OPEN_ACL, 0),
+            Create(f"{root}/a/d", b"1234", OPEN_ACL, 0),
         ):
             await self._session.call(request)
         reply = await self._session.call(GetData(f"{quota}/{STATS_NAME}", False))
