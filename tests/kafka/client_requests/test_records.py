@@ -191,6 +191,21 @@ def test_a_session_names_only_what_changed(cluster: simzk.KafkaCluster) -> None:
     assert refused.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
+def test_a_client_with_an_epoch_that_the_leader_does_not_have_is_told_where_logs_differ(
+    cluster: simzk.KafkaCluster,
+) -> None:
+    """Tell it also if its offset is in the log of the leader (Partition.readRecords)."""
+    client = MemoryClient(cluster, 1)
+    assert produce(client, batch(b"a", b"b")) == (0, 0)
+    cluster.brokers[1].replicas.replicas[ORDERS].log.epochs.assign(5, 2)
+    for last_epoch, diverging in ((0, (-1, -1)), (3, (0, 2))):
+        request = fetch_request({0: 1})
+        request.topics[0].partitions[0].last_fetched_epoch = last_epoch
+        (found,) = fetched(client, request).values()
+        assert (found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == diverging
+        assert values(found) == ([b"a", b"b"] if last_epoch == 0 else [])
+
+
 def test_a_session_names_a_partition_that_is_added_again(cluster: simzk.KafkaCluster) -> None:
     """Name it although nothing of it has changed: the session has a new CachedPartition."""
     client = MemoryClient(cluster, 1)
