@@ -1128,4 +1128,11 @@ MISTAKES: dict[str, Mistake] = {
         "        return armed[0] if armed else None\n",
         _RULES + "test_of_nested_quotas_the_deepest_counts",
     ),
+    "an epoch that the leader does not have is no difference": Mistake(
+        "kafka/client_requests/records/fetch.py",
+        "            if end.epoch < asked.last_epoch or end.end_offset < offset:\n",
+        "            if end.end_offset < offset:\n",
+        "kafka/client_requests/test_records.py::"
+        "test_a_client_with_an_epoch_that_the_leader_does_not_have_is_told_where_logs_differ",
+    ),
 }
