@@ -1,6 +1,8 @@
 """Requests and responses between brokers, the controller and operators: values only.
 
 Rules of this module:
+  - the names differ from those of the messages on the wire (`protocol/messages.py`), which clients send and which carry
+    these values between real processes;
   - a control request names the controller epoch, and the epoch of the target broker (KIP-380), so that the broker can
     reject requests from a former controller or for its earlier process;
   - requests about many partitions have columns (`metadata/changes.py`).
@@ -41,8 +43,8 @@ UNKNOWN_BROKER_EPOCH = -1
 """The broker epoch in requests of brokers before 2.2 (AbstractControlRequest.UNKNOWN_BROKER_EPOCH)."""
 
 
-class LeaderAndIsrRequest(NamedTuple):
-    """Request to become leader or follower of partitions.
+class LeadershipRequest(NamedTuple):
+    """Request to become leader or follower of partitions (LeaderAndIsr).
 
     `topic_ids` has the ids of their topics, as far as topics have ids (2.8).
     """
@@ -54,8 +56,8 @@ class LeaderAndIsrRequest(NamedTuple):
     topic_ids: Mapping[str, str] = {}
 
 
-class UpdateMetadataRequest(NamedTuple):
-    """Update of a metadata cache: partitions that changed, and all live brokers with their racks.
+class MetadataUpdateRequest(NamedTuple):
+    """Update of a metadata cache: partitions that changed, and all live brokers with their racks (UpdateMetadata).
 
     `topic_ids` has the ids of the topics that changed, as far as topics have ids (2.8).
     """
@@ -68,8 +70,8 @@ class UpdateMetadataRequest(NamedTuple):
     topic_ids: Mapping[str, str] = {}
 
 
-class StopReplicaRequest(NamedTuple):
-    """Request to stop replicas."""
+class StopReplicasRequest(NamedTuple):
+    """Request to stop replicas (StopReplica)."""
 
     controller_id: int
     controller_epoch: int
@@ -88,30 +90,30 @@ class ControlResponse(NamedTuple):
     refused: tuple[TopicPartition, ...] = ()
 
 
-class AlterPartitionRequest(NamedTuple):
-    """ISR changes proposed by one broker (KIP-497)."""
+class IsrChangeRequest(NamedTuple):
+    """ISR changes proposed by one broker (AlterPartition, KIP-497)."""
 
     broker_id: int
     broker_epoch: int
     proposals: tuple[IsrProposal, ...]
 
 
-class AlterPartitionResponse(NamedTuple):
-    """Response to `AlterPartitionRequest`: an error for the request, or by partition the new state or an error."""
+class IsrChangeResponse(NamedTuple):
+    """Response to `IsrChangeRequest`: an error for the request, or by partition the new state or an error."""
 
     error: ErrorCode
     results: Mapping[TopicPartition, LeaderAndIsr | ErrorCode]
 
 
-class ControlledShutdownRequest(NamedTuple):
-    """Request to move the leaders of a broker that is about to stop."""
+class ShutdownRequest(NamedTuple):
+    """Request to move the leaders of a broker that is about to stop (ControlledShutdown)."""
 
     broker_id: int
     broker_epoch: int
 
 
-class ControlledShutdownResponse(NamedTuple):
-    """Response to `ControlledShutdownRequest`: an error, or the partitions that the broker still leads."""
+class ShutdownResponse(NamedTuple):
+    """Response to `ShutdownRequest`: an error, or the partitions that the broker still leads."""
 
     error: ErrorCode
     remaining: tuple[TopicPartition, ...]
@@ -131,7 +133,7 @@ class FetchedPartition(NamedTuple):
     log_start: int = 0
 
 
-class FetchRequest(NamedTuple):
+class FollowerFetchRequest(NamedTuple):
     """Fetch by a follower: a full one names all partitions, later ones only changes (KIP-227).
 
     `fenced`: whether the leader compares the leader epochs of the named partitions with its own (KIP-320).
@@ -151,7 +153,7 @@ class LogRange(NamedTuple):
     end: int
 
 
-class FetchResponse(NamedTuple):
+class FollowerFetchResponse(NamedTuple):
     """Records after the follower's log end offsets, or errors.
 
     Args:
@@ -181,8 +183,8 @@ class AskedEpoch(NamedTuple):
     last_epoch: int
 
 
-class OffsetForLeaderEpochRequest(NamedTuple):
-    """Question of a follower where leader epochs end in the leader's logs (KIP-101).
+class EpochEndsRequest(NamedTuple):
+    """Question of a follower where leader epochs end in the leader's logs (OffsetForLeaderEpoch, KIP-101).
 
     Args:
         replica_id: the follower.
@@ -197,14 +199,14 @@ class OffsetForLeaderEpochRequest(NamedTuple):
     epochs: Mapping[TopicPartition, AskedEpoch]
 
 
-class OffsetForLeaderEpochResponse(NamedTuple):
-    """Response to `OffsetForLeaderEpochRequest`: the end of an epoch or an error by partition."""
+class EpochEndsResponse(NamedTuple):
+    """Response to `EpochEndsRequest`: the end of an epoch or an error by partition."""
 
     ends: Mapping[TopicPartition, EpochEnd | ErrorCode]
 
 
-class ProduceRequest(NamedTuple):
-    """Request to append records.
+class AppendRequest(NamedTuple):
+    """Request to append records (Produce).
 
     Args:
         partition: the partition.
@@ -225,7 +227,7 @@ class ProduceRequest(NamedTuple):
     is_of_coordinator: bool = False
 
 
-class ProduceResponse(NamedTuple):
+class AppendResponse(NamedTuple):
     """Offset of the first appended record, -1 if unknown; or an error."""
 
     error: ErrorCode
@@ -272,8 +274,8 @@ class ReadResponse(NamedTuple):
     readable: LogRange | None = None
 
 
-class AllocateProducerIdsRequest(NamedTuple):
-    """Request for a block of producer ids (KIP-730)."""
+class ProducerIdsRequest(NamedTuple):
+    """Request for a block of producer ids (AllocateProducerIds, KIP-730)."""
 
     broker_id: int
     broker_epoch: int
@@ -296,8 +298,8 @@ class DeleteTopicRequest(NamedTuple):
     name: str
 
 
-class CreatePartitionsRequest(NamedTuple):
-    """Request to add partitions to a topic, up to `total`."""
+class AddPartitionsRequest(NamedTuple):
+    """Request to add partitions to a topic, up to `total` (CreatePartitions)."""
 
     name: str
     total: int
@@ -350,7 +352,7 @@ class AlterReassignmentsRequest(NamedTuple):
     targets: Mapping[TopicPartition, tuple[int, ...] | None]
 
 
-class ElectLeadersRequest(NamedTuple):
+class ElectionRequest(NamedTuple):
     """Request to elect leaders of some partitions, or of all (None); the kind is preferred or unclean (KIP-460)."""
 
     kind: str

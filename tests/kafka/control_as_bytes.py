@@ -22,15 +22,15 @@ from simzk.kafka.protocol.structs import Message
 from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.requests import (
     AdminResponse,
-    AllocateProducerIdsRequest,
-    AlterPartitionRequest,
-    AlterPartitionResponse,
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
     ControlResponse,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
+    IsrChangeRequest,
+    IsrChangeResponse,
+    LeadershipRequest,
+    MetadataUpdateRequest,
+    ProducerIdsRequest,
+    ShutdownRequest,
+    ShutdownResponse,
+    StopReplicasRequest,
 )
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from tests.kafka.replication_as_bytes import by_topic
@@ -68,21 +68,21 @@ class ControlBytes:
     def serve(self, request: object, respond: Respond) -> None:
         """Serve a request, as bytes if it is of that kind."""
         ways: dict[type[object], tuple[int, Callable[[Any, int], Way]]] = {
-            LeaderAndIsrRequest: (LEADER_AND_ISR, self._lead),
-            UpdateMetadataRequest: (UPDATE_METADATA, self._update),
-            StopReplicaRequest: (STOP_REPLICA, self._stop),
-            ControlledShutdownRequest: (CONTROLLED_SHUTDOWN, self._shut_down),
-            AlterPartitionRequest: (ALTER_PARTITION, self._alter),
-            AllocateProducerIdsRequest: (PRODUCER_IDS, self._allocate),
+            LeadershipRequest: (LEADER_AND_ISR, self._lead),
+            MetadataUpdateRequest: (UPDATE_METADATA, self._update),
+            StopReplicasRequest: (STOP_REPLICA, self._stop),
+            ShutdownRequest: (CONTROLLED_SHUTDOWN, self._shut_down),
+            IsrChangeRequest: (ALTER_PARTITION, self._alter),
+            ProducerIdsRequest: (PRODUCER_IDS, self._allocate),
         }
         key, convert = ways.get(type(request), (-1, None))
         if convert is None or key not in self._versions:
             self._serve_other(request, respond)
             return
         version = self._versions[key].high
-        if isinstance(request, AlterPartitionRequest) and not self._has_ids(request):
+        if isinstance(request, IsrChangeRequest) and not self._has_ids(request):
             version = min(version, NAMES_UNTIL[ALTER_PARTITION])
-        if isinstance(request, LeaderAndIsrRequest) and not request.topic_ids:
+        if isinstance(request, LeadershipRequest) and not request.topic_ids:
             version = min(version, NAMES_UNTIL[LEADER_AND_ISR])
         body, kind, value_of = convert(request, version)
         self._counted[type(request).__name__] += 1
@@ -97,13 +97,13 @@ class ControlBytes:
         handle = partial(self._broker.client_api.handlers[key], Context(version, "broker"), decoded, answer)
         self._broker.call_when_started(handle)
 
-    def _has_ids(self, request: AlterPartitionRequest) -> bool:
+    def _has_ids(self, request: IsrChangeRequest) -> bool:
         ids = self._broker.controller.context.topic_ids
         return all(ids.get(proposal.partition.topic) for proposal in request.proposals)
 
     # -- of the controller
 
-    def _lead(self, request: LeaderAndIsrRequest, version: int) -> Way:
+    def _lead(self, request: LeadershipRequest, version: int) -> Way:
         kind = protocol.LeaderAndIsrRequest
         body = kind(controller_id=request.controller_id, controller_epoch=request.controller_epoch)
         states: dict[TopicPartition, protocol.LeaderAndIsrRequest.LeaderAndIsrPartitionState] = {}
@@ -150,7 +150,7 @@ class ControlBytes:
 
         return body, protocol.LeaderAndIsrResponse, value_of
 
-    def _update(self, request: UpdateMetadataRequest, version: int) -> Way:
+    def _update(self, request: MetadataUpdateRequest, version: int) -> Way:
         kind = protocol.UpdateMetadataRequest
         body = kind(controller_id=request.controller_id, controller_epoch=request.controller_epoch)
         states: dict[TopicPartition, protocol.UpdateMetadataRequest.UpdateMetadataPartitionState] = {}
@@ -182,7 +182,7 @@ class ControlBytes:
         ]
         return body, protocol.UpdateMetadataResponse, lambda response: _control_response(response.error_code, {})
 
-    def _stop(self, request: StopReplicaRequest, version: int) -> Way:
+    def _stop(self, request: StopReplicasRequest, version: int) -> Way:
         kind = protocol.StopReplicaRequest
         body = kind(controller_id=request.controller_id, controller_epoch=request.controller_epoch)
         stops = {stop.partition: stop for stop in request.stops}
@@ -221,12 +221,12 @@ class ControlBytes:
 
     # -- to the controller
 
-    def _shut_down(self, request: ControlledShutdownRequest, version: int) -> Way:
+    def _shut_down(self, request: ShutdownRequest, version: int) -> Way:
         body = protocol.ControlledShutdownRequest(broker_id=request.broker_id)
         if version >= 2:
             body.broker_epoch = request.broker_epoch
 
-        def value_of(response: protocol.ControlledShutdownResponse) -> ControlledShutdownResponse:
+        def value_of(response: protocol.ControlledShutdownResponse) -> ShutdownResponse:
             error = {
                 ErrorCode.STALE_CONTROLLER_EPOCH: ErrorCode.NOT_CONTROLLER,
                 ErrorCode.UNKNOWN_SERVER_ERROR: ErrorCode.BROKER_NOT_AVAILABLE,
@@ -234,11 +234,11 @@ class ControlBytes:
             remaining = tuple(
                 TopicPartition(one.topic_name, one.partition_index) for one in response.remaining_partitions
             )
-            return ControlledShutdownResponse(error, remaining)
+            return ShutdownResponse(error, remaining)
 
         return body, protocol.ControlledShutdownResponse, value_of
 
-    def _alter(self, request: AlterPartitionRequest, version: int) -> Way:
+    def _alter(self, request: IsrChangeRequest, version: int) -> Way:
         kind = protocol.AlterPartitionRequest
         ids = self._broker.controller.context.topic_ids
         proposals = {proposal.partition: proposal for proposal in request.proposals}
@@ -274,17 +274,17 @@ class ControlBytes:
             state = one.leader_id, one.leader_epoch, tuple(one.isr), epoch, one.partition_epoch
             return LeaderAndIsr(*state, bool(one.leader_recovery_state))
 
-        def value_of(response: protocol.AlterPartitionResponse) -> AlterPartitionResponse:
+        def value_of(response: protocol.AlterPartitionResponse) -> IsrChangeResponse:
             results = {
                 TopicPartition(topic.topic_name or names[topic.topic_id], one.partition_index): result_of(one)
                 for topic in response.topics
                 for one in topic.partitions
             }
-            return AlterPartitionResponse(ErrorCode(response.error_code), results)
+            return IsrChangeResponse(ErrorCode(response.error_code), results)
 
         return body, protocol.AlterPartitionResponse, value_of
 
-    def _allocate(self, request: AllocateProducerIdsRequest, _version: int) -> Way:
+    def _allocate(self, request: ProducerIdsRequest, _version: int) -> Way:
         body = protocol.AllocateProducerIdsRequest(broker_id=request.broker_id, broker_epoch=request.broker_epoch)
 
         def value_of(response: protocol.AllocateProducerIdsResponse) -> AdminResponse:

@@ -29,12 +29,12 @@ from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.requests import (
     AskedEpoch,
+    EpochEndsRequest,
+    EpochEndsResponse,
     FetchedPartition,
-    FetchRequest,
-    FetchResponse,
+    FollowerFetchRequest,
+    FollowerFetchResponse,
     LogRange,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
 )
 from simzk.kafka.topic_partition import TopicPartition
 
@@ -76,11 +76,11 @@ def bytes_between(serve: Serve, release: Release, traffic: Traffic) -> Serve:
 
     def serve_bytes(request: object, respond: Respond) -> None:
         match request:
-            case FetchRequest():
+            case FollowerFetchRequest():
                 version = max(fetch_version, _fetch_version_needed(request))
                 fetch = _asked_to_fetch(request, version, traffic)
                 serve(fetch, lambda response: respond(_fetched(response, version, traffic)))
-            case OffsetForLeaderEpochRequest():
+            case EpochEndsRequest():
                 ends = max(ends_version, LEADER_EPOCH_SINCE[EPOCH_ENDS] if request.fenced else 0)
                 asked = _asked_for_ends(request, ends, traffic)
                 serve(asked, lambda response: respond(_ends(response, ends, traffic)))
@@ -90,7 +90,7 @@ def bytes_between(serve: Serve, release: Release, traffic: Traffic) -> Serve:
     return serve_bytes
 
 
-def _fetch_version_needed(request: FetchRequest) -> int:
+def _fetch_version_needed(request: FollowerFetchRequest) -> int:
     """Return the version that an upgraded follower sends to a leader of this release, by what it names."""
     if any(fetched.last_epoch != NO_EPOCH for fetched in request.changed):
         return LAST_EPOCH_SINCE
@@ -136,7 +136,7 @@ def _id(topic: str, version: int, traffic: Traffic) -> str:
 # -- Fetch
 
 
-def _asked_to_fetch(request: FetchRequest, version: int, traffic: Traffic) -> FetchRequest:
+def _asked_to_fetch(request: FollowerFetchRequest, version: int, traffic: Traffic) -> FollowerFetchRequest:
     """Return a request after a way as bytes."""
     kind = protocol.FetchRequest
     changed = {fetched.partition: fetched for fetched in request.changed}
@@ -173,7 +173,7 @@ def _asked_to_fetch(request: FetchRequest, version: int, traffic: Traffic) -> Fe
     return _fetch_request(_requested(body, version, traffic), request.fenced, traffic)
 
 
-def _fetch_request(body: protocol.FetchRequest, is_fenced: bool, traffic: Traffic) -> FetchRequest:
+def _fetch_request(body: protocol.FetchRequest, is_fenced: bool, traffic: Traffic) -> FollowerFetchRequest:
     replica_id = body.replica_id if body.replica_id >= 0 else body.replica_state.replica_id
     named = tuple(
         FetchedPartition(
@@ -189,10 +189,10 @@ def _fetch_request(body: protocol.FetchRequest, is_fenced: bool, traffic: Traffi
         for number in topic.partitions
     )
     assert all((one.leader_epoch >= 0) == is_fenced for one in named), "a release names leader epochs, or it does not"
-    return FetchRequest(replica_id, body.session_epoch == 0, is_fenced, named, gone)
+    return FollowerFetchRequest(replica_id, body.session_epoch == 0, is_fenced, named, gone)
 
 
-def _fetched(response: FetchResponse, version: int, traffic: Traffic) -> FetchResponse:
+def _fetched(response: FollowerFetchResponse, version: int, traffic: Traffic) -> FollowerFetchResponse:
     """Return a response after a way as bytes."""
     kind = protocol.FetchResponse
     names = dict.fromkeys(
@@ -216,7 +216,7 @@ def _fetched(response: FetchResponse, version: int, traffic: Traffic) -> FetchRe
 
 
 def _partition_data(
-    response: FetchResponse, name: TopicPartition, traffic: Traffic
+    response: FollowerFetchResponse, name: TopicPartition, traffic: Traffic
 ) -> protocol.FetchResponse.PartitionData:
     kind = protocol.FetchResponse
     error = response.errors.get(name, ErrorCode.NONE)
@@ -234,7 +234,7 @@ def _partition_data(
     )
 
 
-def _fetch_response(body: protocol.FetchResponse, traffic: Traffic) -> FetchResponse:
+def _fetch_response(body: protocol.FetchResponse, traffic: Traffic) -> FollowerFetchResponse:
     records: dict[TopicPartition, tuple[RecordBatch, ...]] = {}
     errors: dict[TopicPartition, ErrorCode] = {}
     watermarks: dict[TopicPartition, int] = {}
@@ -259,7 +259,7 @@ def _fetch_response(body: protocol.FetchResponse, traffic: Traffic) -> FetchResp
             if end != UNDEFINED:
                 diverging[name] = end
     is_lost = body.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    return FetchResponse(is_lost, records, errors, watermarks, diverging, ranges, starts)
+    return FollowerFetchResponse(is_lost, records, errors, watermarks, diverging, ranges, starts)
 
 
 def _entry(batch: RecordBatch) -> bytes:
@@ -294,9 +294,7 @@ def _batch(entry: memoryview) -> RecordBatch:
 # -- OffsetForLeaderEpoch
 
 
-def _asked_for_ends(
-    request: OffsetForLeaderEpochRequest, version: int, traffic: Traffic
-) -> OffsetForLeaderEpochRequest:
+def _asked_for_ends(request: EpochEndsRequest, version: int, traffic: Traffic) -> EpochEndsRequest:
     kind = protocol.OffsetForLeaderEpochRequest
     body = _requested(
         kind(
@@ -324,10 +322,10 @@ def _asked_for_ends(
         for topic in body.topics
         for one in topic.partitions
     }
-    return OffsetForLeaderEpochRequest(request.replica_id, request.fenced, request.names_epochs, epochs)
+    return EpochEndsRequest(request.replica_id, request.fenced, request.names_epochs, epochs)
 
 
-def _ends(response: OffsetForLeaderEpochResponse, version: int, traffic: Traffic) -> OffsetForLeaderEpochResponse:
+def _ends(response: EpochEndsResponse, version: int, traffic: Traffic) -> EpochEndsResponse:
     kind = protocol.OffsetForLeaderEpochResponse
 
     def ended(name: TopicPartition, end: EpochEnd | ErrorCode) -> protocol.OffsetForLeaderEpochResponse.EpochEndOffset:
@@ -348,7 +346,7 @@ def _ends(response: OffsetForLeaderEpochResponse, version: int, traffic: Traffic
         version,
         traffic,
     )
-    return OffsetForLeaderEpochResponse(
+    return EpochEndsResponse(
         {
             TopicPartition(topic.topic, one.partition): (
                 ErrorCode(one.error_code) if one.error_code else EpochEnd(one.leader_epoch, one.end_offset)

@@ -11,7 +11,7 @@ from simzk.kafka.broker.isr_changes import ProposalOutcome, outcome_of
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.metadata.changes import PartitionUpdates, ReplicaStops
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import ControlResponse, LeaderAndIsrRequest, StopReplicaRequest
+from simzk.kafka.requests import ControlResponse, LeadershipRequest, StopReplicasRequest
 from simzk.kafka.topic_partition import TopicPartition, named
 from simzk.partitions.states import LeaderAndIsr
 from simzk.partitions.table import PartitionTable
@@ -61,23 +61,23 @@ def lead(
 
 def leadership(
     *, broker_epoch: int, controller_epoch: int, leader: int, leader_epoch: int, replicas: tuple[int, ...] = REPLICAS
-) -> LeaderAndIsrRequest:
+) -> LeadershipRequest:
     table = PartitionTable()
     rows = table.add(PARTITION.topic, {PARTITION.partition: replicas})
     table.put(int(rows[0]), LeaderAndIsr(leader, leader_epoch, REPLICAS, controller_epoch, version=leader_epoch))
     updates = PartitionUpdates.of_table(table, rows, is_new=False)
-    return LeaderAndIsrRequest(2, controller_epoch, broker_epoch, updates)
+    return LeadershipRequest(2, controller_epoch, broker_epoch, updates)
 
 
 def stop(broker: Broker, leader_epoch: int, *, delete: bool = False) -> ErrorCode:
     """Send a StopReplica to a broker; return the error of the partition."""
     stops = ReplicaStops(named([PARTITION]), np.array([delete]), np.array([leader_epoch], dtype=np.int32))
-    response = answered(broker, StopReplicaRequest(2, 5, broker.epoch, stops))
+    response = answered(broker, StopReplicasRequest(2, 5, broker.epoch, stops))
     assert response.error == ErrorCode.NONE
     return response.partition_errors[PARTITION]
 
 
-def answered(broker: Broker, request: LeaderAndIsrRequest | StopReplicaRequest) -> ControlResponse:
+def answered(broker: Broker, request: LeadershipRequest | StopReplicasRequest) -> ControlResponse:
     responses: list[ControlResponse] = []
     broker.serve(request, responses.append)
     (response,) = responses

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import FetchedPartition, FetchRequest, FetchResponse
+from simzk.kafka.requests import FetchedPartition, FollowerFetchRequest, FollowerFetchResponse
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import topic
 from tests.kafka.test_truncation import ruled
@@ -91,9 +91,9 @@ def test_a_follower_in_a_new_leader_epoch_is_told_the_high_watermark_again(line:
         c.run_until(lambda: answer.done)
         c.kill(2)
         c.run_for(1)
-        found: list[FetchResponse] = []
+        found: list[FollowerFetchResponse] = []
         for number, epoch in enumerate((0, 0, 1)):
             named = FetchedPartition(T0, epoch, 1)
-            c.brokers[1].fetch_sessions.serve(FetchRequest(2, not number, False, (named,), ()), found.append)
+            c.brokers[1].fetch_sessions.serve(FollowerFetchRequest(2, not number, False, (named,), ()), found.append)
             c.run_for(1)
         assert [one.watermarks for one in found] == [{T0: 1}, {}, {T0: 1}]

@@ -7,7 +7,7 @@ import pytest
 from simzk.errors import ConfigError
 from simzk.kafka.cluster.cluster import KafkaCluster, ReplicaLog
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import ProduceResponse
+from simzk.kafka.requests import AppendResponse
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import happened, quiet, state_fields, topic
 
@@ -57,11 +57,11 @@ def test_too_few_in_sync_refuse_what_all_must_have_and_nothing_else(line: str) -
         c.run_for(1)
         every, one, none = (answer.result() for answer in answers)
         if heeds(line):
-            assert every == ProduceResponse(ErrorCode.NOT_ENOUGH_REPLICAS)
+            assert every == AppendResponse(ErrorCode.NOT_ENOUGH_REPLICAS)
         else:  # there was no such setting
-            assert every == ProduceResponse(ErrorCode.NONE, 1)
-        assert one == ProduceResponse(ErrorCode.NONE, 1 if heeds(line) else 6)
-        assert none == ProduceResponse(ErrorCode.NONE)
+            assert every == AppendResponse(ErrorCode.NONE, 1)
+        assert one == AppendResponse(ErrorCode.NONE, 1 if heeds(line) else 6)
+        assert none == AppendResponse(ErrorCode.NONE)
         assert c.log(1, "t", 0).log_end == (11 if heeds(line) else 16)
         assert happened(c, "refused") == (["t-0"] if heeds(line) else [])
 
@@ -73,7 +73,7 @@ def test_all_in_sync_have_the_records_when_it_is_said_that_they_have(line: str) 
         answer = c.produce("t", 0, 7, acks="all")
         while not answer.done:
             c.run_for(0.0001)
-        assert answer.result() == ProduceResponse(ErrorCode.NONE, 0)
+        assert answer.result() == AppendResponse(ErrorCode.NONE, 0)
         assert [c.log(broker, "t", 0).log_end for broker in (1, 2, 3)] == [7, 7, 7]
         assert c.log(1, "t", 0).high_watermark == 7
         c.run_for(1)  # followers hear of it with their next answer
@@ -119,7 +119,7 @@ def test_an_isr_that_shrinks_under_a_write_is_said_when_it_is_appended(line: str
             assert answer.result().error == ErrorCode.REQUEST_TIMED_OUT
         else:
             expected = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if heeds(line) else ErrorCode.NONE
-            assert answer.result() == ProduceResponse(expected, 0)
+            assert answer.result() == AppendResponse(expected, 0)
             assert c.log(1, "t", 0) == ReplicaLog(5, 5)
 
 
@@ -145,8 +145,8 @@ def test_up_to_0_8_2_any_number_of_acks_can_be_asked_for(line: str) -> None:
         two, four = c.produce("t", 0, 5, acks=2, timeout_ms=2000), c.produce("t", 0, 5, acks=4, timeout_ms=2000)
         c.run_for(5)
         if line.startswith("0.8"):
-            assert two.result() == ProduceResponse(ErrorCode.NONE, 0)
-            assert four.result() == ProduceResponse(ErrorCode.REQUEST_TIMED_OUT, 5)
+            assert two.result() == AppendResponse(ErrorCode.NONE, 0)
+            assert four.result() == AppendResponse(ErrorCode.REQUEST_TIMED_OUT, 5)
         else:
             assert [two.result().error, four.result().error] == [ErrorCode.INVALID_REQUIRED_ACKS] * 2
 

@@ -9,7 +9,7 @@ import pytest
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.log.record_batches import Record, decode_records, encode_records
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import ProduceResponse
+from simzk.kafka.requests import AppendResponse
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import FOR_EVER, topic
 
@@ -30,12 +30,12 @@ def stored_records(broker: Broker) -> list[Record]:
 def test_the_next_leader_reads_what_was_acknowledged(line: str, magic: int) -> None:
     with KafkaCluster(line, 3, config=FOR_EVER) as cluster:
         topic(cluster, OFFSETS.topic, {0: [1, 2, 3]})
-        leader, answers = cluster.brokers[1], list[ProduceResponse]()
+        leader, answers = cluster.brokers[1], list[AppendResponse]()
         for key in (b"a", b"b"):
             data = encode_records([Record(key, b"1", timestamp_ms=5), Record(key, b"2", timestamp_ms=6)], magic)
             leader.producing.append_as_broker(OFFSETS, data, 5000, answers.append)
         cluster.run_for(1)
-        assert answers == [ProduceResponse(ErrorCode.NONE, 0), ProduceResponse(ErrorCode.NONE, 2)]
+        assert answers == [AppendResponse(ErrorCode.NONE, 0), AppendResponse(ErrorCode.NONE, 2)]
         written = stored_records(leader)
         assert [(one.offset, one.key, one.value) for one in written] == [
             *((0, b"a", b"1"), (1, b"a", b"2"), (2, b"b", b"1"), (3, b"b", b"2"))
@@ -56,9 +56,9 @@ def test_the_next_leader_reads_what_was_acknowledged(line: str, magic: int) -> N
 def test_a_follower_rejects_them() -> None:
     with KafkaCluster("3.9", 2) as cluster:
         topic(cluster, OFFSETS.topic, {0: [1, 2]})
-        answers: list[ProduceResponse] = []
+        answers: list[AppendResponse] = []
         data = encode_records([Record(b"k", b"v")], 2)
         cluster.brokers[2].producing.append_as_broker(OFFSETS, data, 5000, answers.append)
         cluster.run_for(1)
-        assert answers == [ProduceResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+        assert answers == [AppendResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
         assert stored_records(cluster.brokers[2]) == []

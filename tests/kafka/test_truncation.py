@@ -10,7 +10,7 @@ from simzk.errors import ConfigError
 from simzk.kafka.cluster.cluster import KafkaCluster, ReplicaLog
 from simzk.kafka.log.log import first_difference
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import FetchRequest, OffsetForLeaderEpochRequest, ProduceResponse
+from simzk.kafka.requests import AppendResponse, EpochEndsRequest, FollowerFetchRequest
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import quiet, state_fields, topic
 
@@ -38,7 +38,7 @@ def ruled(line: str, brokers: int = 4, **config: str | int | bool) -> KafkaClust
     return c
 
 
-def produce(c: KafkaCluster, records: int, acks: str | int = "all", seconds: float = 1.0) -> ProduceResponse:
+def produce(c: KafkaCluster, records: int, acks: str | int = "all", seconds: float = 1.0) -> AppendResponse:
     """Send a batch, let time pass, and return the response."""
     answer = c.produce("t", 0, records, acks=acks)  # type: ignore[arg-type]  # a parameter of tests
     c.run_for(seconds)
@@ -78,11 +78,11 @@ def lose_by_early_isr(line: str, note: Callable[[KafkaCluster], object] = lambda
     with ruled(line, 5, replica_lag_time_max_ms=4000, unclean_leader_election_enable=False) as c:
         note(c)
         topic(c, "t", {0: [1, 2, 3, 4]})
-        assert produce(c, 15) == ProduceResponse(ErrorCode.NONE, 0)
+        assert produce(c, 15) == AppendResponse(ErrorCode.NONE, 0)
         c.network.cut("broker 1", "broker 3")
         pending = c.produce("t", 0, 5, acks="all")
         c.run_until(lambda: pending.done)
-        assert pending.result() == ProduceResponse(ErrorCode.NONE, 15)
+        assert pending.result() == AppendResponse(ErrorCode.NONE, 15)
         assert state_fields(c, "t")[:2] == (1, (1, 2, 4))
         c.network.cut("broker 2", "broker 4")
         c.kill(1)
@@ -169,11 +169,11 @@ def test_the_log_of_a_former_leader_is_cut_to_that_of_its_successor(line: str) -
         assert [c.log(broker, "t", 0) for broker in (1, 2)] == [ReplicaLog(6, 6)] * 2
         ours, theirs = (c.brokers[broker].replicas.replicas[T0].log for broker in (1, 2))
         assert first_difference(ours, theirs, 6) is None
-        questions = [request for request in asked if isinstance(request, OffsetForLeaderEpochRequest)]
+        questions = [request for request in asked if isinstance(request, EpochEndsRequest)]
         assert len(questions) == (1 if line in ("0.11", "1.1", "2.0.0", "2.0", "2.4", "2.7") else 0)
         assert all(request.names_epochs == (line >= "2") for request in questions)
         assert all(request.fenced == (line >= "2.1") for request in questions)
-        fetches = [one for request in asked if isinstance(request, FetchRequest) for one in request.changed]
+        fetches = [one for request in asked if isinstance(request, FollowerFetchRequest) for one in request.changed]
         assert any(one.last_epoch >= 0 for one in fetches) == (line in ("2.8", "3.9"))
 
 
@@ -204,7 +204,7 @@ def test_empty_logs_ask_nothing(line: str) -> None:
         c.kill(1)
         leads(c, 2)
         c.run_for(2)
-        assert not [request for request in asked if isinstance(request, OffsetForLeaderEpochRequest)]
+        assert not [request for request in asked if isinstance(request, EpochEndsRequest)]
 
 
 @pytest.mark.slow_but_for_some_releases

@@ -19,9 +19,9 @@ from simzk.kafka import paths
 from simzk.kafka.broker.configs import EntityConfigs
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
+    AddPartitionsRequest,
     AdminResponse,
     AlterConfigRequest,
-    CreatePartitionsRequest,
     CreateTopicRequest,
     DeleteTopicRequest,
 )
@@ -211,12 +211,12 @@ class AdminHandlers:
             return AdminResponse(refused, texts.gap)
         return None
 
-    async def create_partitions(self, request: CreatePartitionsRequest) -> AdminResponse:
+    async def create_partitions(self, request: AddPartitionsRequest) -> AdminResponse:
         """Add partitions to a topic."""
         planned = await self.plan_partitions(request)
         return planned if isinstance(planned, AdminResponse) else await self.write_partitions(planned)
 
-    async def plan_partitions(self, request: CreatePartitionsRequest) -> PlannedPartitions | AdminResponse:
+    async def plan_partitions(self, request: AddPartitionsRequest) -> PlannedPartitions | AdminResponse:
         """Return the topic with added partitions, or an error; nothing is written."""
         name = request.name
         live = await self.client.brokers()

@@ -59,7 +59,7 @@ from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.releases.cluster_releases import BrokerRelease, registration_of
 from simzk.kafka.releases.settings import LOG_DIRS
-from simzk.kafka.requests import AllocateProducerIdsRequest, ControlledShutdownRequest, ControlledShutdownResponse
+from simzk.kafka.requests import ProducerIdsRequest, ShutdownRequest, ShutdownResponse
 from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Disconnected
 from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
@@ -960,7 +960,7 @@ class Broker:
         controller = self.metadata.controller_id
         if controller is None:
             raise NoProducerIdsError("the controller is not known")
-        answer: AdminResponse = await self._call(controller, AllocateProducerIdsRequest(self.id, self.epoch))
+        answer: AdminResponse = await self._call(controller, ProducerIdsRequest(self.id, self.epoch))
         if answer.error != ErrorCode.NONE:
             raise NoProducerIdsError(answer.error.name)
         return int(answer.message)
@@ -1046,9 +1046,7 @@ class Broker:
             if controller is None:
                 continue
             try:
-                response: ControlledShutdownResponse = await self._call(
-                    controller, ControlledShutdownRequest(self.id, self.epoch)
-                )
+                response: ShutdownResponse = await self._call(controller, ShutdownRequest(self.id, self.epoch))
             except Disconnected:
                 continue
             if response.error == ErrorCode.NONE and not response.remaining:

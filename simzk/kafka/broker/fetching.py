@@ -61,12 +61,12 @@ from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
     AskedEpoch,
+    EpochEndsRequest,
+    EpochEndsResponse,
     FetchedPartition,
-    FetchRequest,
-    FetchResponse,
+    FollowerFetchRequest,
+    FollowerFetchResponse,
     LogRange,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
 )
 from simzk.kafka.rpc import Connections, Disconnected, Respond
 from simzk.kafka.topic_partition import (
@@ -97,7 +97,7 @@ BACKOFF_US = 1_000_000
 STARTS_US = 100_000
 """How long a fetcher thread takes to start and connect. Of real brokers of all releases, the effects of the first fetch
 come 0.11 s or more after the registration (recorded), after the controller's writes for the new broker."""
-NOTHING_NEW = FetchResponse(False, {}, {})
+NOTHING_NEW = FollowerFetchResponse(False, {}, {})
 """Response to a fetch for which nothing came in time: the follower has nothing to apply."""
 
 
@@ -128,7 +128,9 @@ class Fetcher:
         self._changed: dict[TopicPartition, None] = {}
         self._forgotten: dict[TopicPartition, None] = {}
         self._full = True
-        self._unchanged = FetchRequest(self._replicas.broker_id, False, self._rules.fetches_have_leader_epochs, (), ())
+        self._unchanged = FollowerFetchRequest(
+            self._replicas.broker_id, False, self._rules.fetches_have_leader_epochs, (), ()
+        )
         self._wake: Future[None] | None = None
         self._process.spawn(self._run(), f"fetcher from broker {self._leader}")
 
@@ -176,7 +178,7 @@ class Fetcher:
                 if (self._delayed or self._fenced or self._truncating or self._throttled) and not self._is_any_active():
                     await self._back_off()
                     continue
-                response: FetchResponse = await self._connections.call(
+                response: FollowerFetchResponse = await self._connections.call(
                     self._process, f"broker {self._leader}", self._request()
                 )
             except Disconnected:
@@ -255,12 +257,10 @@ class Fetcher:
     async def _ask(self, asked: Mapping[TopicPartition, AskedEpoch]) -> None:
         """Ask the leader where epochs end, and truncate."""
         rules = self._rules
-        request = OffsetForLeaderEpochRequest(
+        request = EpochEndsRequest(
             self._replicas.broker_id, rules.fetches_have_leader_epochs, rules.epoch_ends_name_epochs, asked
         )
-        response: OffsetForLeaderEpochResponse = await self._connections.call(
-            self._process, f"broker {self._leader}", request
-        )
+        response: EpochEndsResponse = await self._connections.call(self._process, f"broker {self._leader}", request)
         assert response.ends.keys() <= asked.keys()
         for partition, end in response.ends.items():
             if self.following.get(partition) != asked[partition].leader_epoch:
@@ -300,7 +300,7 @@ class Fetcher:
         self._changed = {partition: None for partition in self.following if partition not in self._throttled}
         self._forgotten = {}
 
-    def _request(self) -> FetchRequest:
+    def _request(self) -> FollowerFetchRequest:
         """Return the next request; partitions added before its response go with a later one."""
         if not (self._changed or self._forgotten or self._truncating or self._full):  # nearly always
             return self._unchanged
@@ -319,7 +319,9 @@ class Fetcher:
                 self._requested[partition] = log.end
                 self._asked_epochs[partition] = epoch
         fenced = self._rules.fetches_have_leader_epochs
-        request = FetchRequest(self._replicas.broker_id, self._full, fenced, tuple(changed), tuple(self._forgotten))
+        request = FollowerFetchRequest(
+            self._replicas.broker_id, self._full, fenced, tuple(changed), tuple(self._forgotten)
+        )
         self._full = False
         if self._truncating or self._delayed or self._fenced:
             held = [partition for partition in self._changed if self._is_held(partition)]
@@ -329,7 +331,7 @@ class Fetcher:
         self._forgotten = {}
         return request
 
-    def _apply(self, response: FetchResponse) -> None:
+    def _apply(self, response: FollowerFetchResponse) -> None:
         """Apply a response."""
         replicas = self._replicas.replicas
         for partition, batches in response.records.items():
@@ -425,14 +427,14 @@ class FetchSessions:
         self._max_bytes = config.integer("replica.fetch.max.bytes")
         self._response_max_bytes = config.integer(limit) if limit in self._version.defaults else None
 
-    def serve(self, request: FetchRequest, respond: Respond) -> None:
+    def serve(self, request: FollowerFetchRequest, respond: Respond) -> None:
         """Serve a fetch, now or when there is something to return; on a slow disk after the records were read."""
         if not self._disk.is_fast and self._reads_disk(request):
             self._disk.access(lambda: self._serve(request, respond))
         else:
             self._serve(request, respond)
 
-    def _reads_disk(self, request: FetchRequest) -> bool:
+    def _reads_disk(self, request: FollowerFetchRequest) -> bool:
         """Return whether a follower fetches records, not only waits at the log end."""
         session = self._sessions.get(request.replica_id)
         due: tuple[FetchedPartition, ...] = ()
@@ -444,7 +446,7 @@ class FetchSessions:
             p.partition in replicas and p.log_end < replicas[p.partition].log.end for p in (*request.changed, *due)
         )
 
-    def _serve(self, request: FetchRequest, respond: Respond) -> None:
+    def _serve(self, request: FollowerFetchRequest, respond: Respond) -> None:
         assert request.replica_id != self._replicas.broker_id, "a leader does not fetch from itself"
         session = self._sessions.get(request.replica_id)
         if request.full:
@@ -452,7 +454,7 @@ class FetchSessions:
                 session.timer.cancel()
             session = self._sessions[request.replica_id] = _Session(request.replica_id)
         elif session is None:
-            respond(FetchResponse(True, {}, {}))
+            respond(FollowerFetchResponse(True, {}, {}))
             return
         for partition in request.forgotten:
             session.partitions.pop(partition, None)
@@ -571,7 +573,9 @@ class FetchSessions:
         watermarks = {partition: replica.log.high_watermark for partition, replica in led}
         starts = self._new_starts(session) if self._replicas.raised_starts else {}
         session.starts.update(starts)
-        respond(FetchResponse(False, found.records, found.errors, watermarks, found.diverging, found.ranges, starts))
+        respond(
+            FollowerFetchResponse(False, found.records, found.errors, watermarks, found.diverging, found.ranges, starts)
+        )
 
     def _throttles(self, session: _Session, partition: TopicPartition) -> bool:
         """Return whether the quota holds back a follower (ReplicaManager.shouldLeaderThrottle)."""

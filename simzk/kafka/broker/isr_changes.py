@@ -36,7 +36,7 @@ import numpy as np
 from simzk.jvm.scala_collections import immutable_order, mutable_set_order
 from simzk.kafka import paths
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import AlterPartitionRequest, AlterPartitionResponse
+from simzk.kafka.requests import IsrChangeRequest, IsrChangeResponse
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.kafka.schemas.admin import encode_partitions
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
@@ -204,7 +204,7 @@ class LeaderIsrs:
 
 
 async def call_controller(
-    process: Process, connections: Connections, controller: int | None, request: AlterPartitionRequest | AlterPartitions
+    process: Process, connections: Connections, controller: int | None, request: IsrChangeRequest | AlterPartitions
 ) -> Any:
     """Send a request to the controller; return None if it is unknown, or disconnects."""
     if controller is None:
@@ -267,7 +267,7 @@ class IsrProposals:
             await self._signal.get()
             while self._pending:
                 batch = dict(self._pending)
-                request = AlterPartitionRequest(self.broker_id, self.broker_epoch(), tuple(batch.values()))
+                request = IsrChangeRequest(self.broker_id, self.broker_epoch(), tuple(batch.values()))
                 response = await self._send(request)
                 if response.error != ErrorCode.NONE:
                     await self.process.sleep(RETRY_PAUSE_US)
@@ -285,10 +285,10 @@ class IsrProposals:
                 if retries:
                     await self.process.sleep(RETRY_PAUSE_US)
 
-    async def _send(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+    async def _send(self, request: IsrChangeRequest) -> IsrChangeResponse:
         """Send a request until a controller answers it."""
         while True:
-            response: AlterPartitionResponse | None = await call_controller(
+            response: IsrChangeResponse | None = await call_controller(
                 self.process, self.connections, self.metadata.controller_id, request
             )
             if response is not None and response.error != ErrorCode.NOT_CONTROLLER:

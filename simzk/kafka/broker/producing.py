@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from simzk.kafka.broker.replica_logs import ALL as ALL
 from simzk.kafka.log.record_batches import new_batches
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import ProduceRequest, ProduceResponse
+from simzk.kafka.requests import AppendRequest, AppendResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class _Waiting(NamedTuple):
     """A request without a response: the offset of its records, and the timer of its timeout."""
 
-    request: ProduceRequest
+    request: AppendRequest
     base_offset: int
     respond: Respond
     timer: Timer
@@ -55,10 +55,10 @@ class Producing:
     _disk: Disk
     _waiting: dict[TopicPartition, list[_Waiting]] = field(default_factory=dict, init=False)
 
-    def serve(self, request: ProduceRequest, respond: Respond) -> None:
+    def serve(self, request: AppendRequest, respond: Respond) -> None:
         """Append records; respond now or when enough replicas have them."""
         if not self._version.broker.accepts_any_acks and request.acks not in (ALL, 0, 1):
-            respond(ProduceResponse(ErrorCode.INVALID_REQUIRED_ACKS))
+            respond(AppendResponse(ErrorCode.INVALID_REQUIRED_ACKS))
         else:
             self._disk.access(lambda: self._append(request, respond))
 
@@ -70,18 +70,18 @@ class Producing:
         batches = new_batches(data)
         records = sum(batch.records for batch in batches)
         assert records > 0, f"no records for {partition}"
-        request = ProduceRequest(partition, records, ALL, timeout_ms, batches=batches, is_of_coordinator=True)
+        request = AppendRequest(partition, records, ALL, timeout_ms, batches=batches, is_of_coordinator=True)
         self.serve(request, respond)
 
-    def _append(self, request: ProduceRequest, respond: Respond) -> None:
+    def _append(self, request: AppendRequest, respond: Respond) -> None:
         result = self._replicas.append(request)
         if isinstance(result, ErrorCode):
-            respond(ProduceResponse(result))
+            respond(AppendResponse(result))
             return
         self._on_append(request.partition)
         if request.acks in (0, 1):
             self._replicas.acknowledge(request.partition, result, request.records, request.acks)
-            respond(ProduceResponse(ErrorCode.NONE, result))
+            respond(AppendResponse(ErrorCode.NONE, result))
             return
         timer = self._process.call_later(request.timeout_ms * 1000, lambda: self._expire(waiting))
         waiting = _Waiting(request, result, respond, timer)
@@ -106,7 +106,7 @@ class Producing:
                     self._replicas.acknowledge(
                         partition, waiting.base_offset, waiting.request.records, waiting.request.acks
                     )
-                waiting.respond(ProduceResponse(error, waiting.base_offset))
+                waiting.respond(AppendResponse(error, waiting.base_offset))
         if left:
             self._waiting[partition] = left
 
@@ -138,4 +138,4 @@ class Producing:
         assert len(left) == len(before) - 1, "the timer of a request with a response is cancelled"
         if left:
             self._waiting[partition] = left
-        waiting.respond(ProduceResponse(ErrorCode.REQUEST_TIMED_OUT, waiting.base_offset))
+        waiting.respond(AppendResponse(ErrorCode.REQUEST_TIMED_OUT, waiting.base_offset))

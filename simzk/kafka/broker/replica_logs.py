@@ -51,8 +51,8 @@ from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
     AlteredPartitions,
     ControlResponse,
+    EpochEndsResponse,
     LogRange,
-    OffsetForLeaderEpochResponse,
     ReadResponse,
 )
 from simzk.kafka.topic_partition import Collections, LeaderAndIsr, TopicPartition, cluster_partition_hash, named
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from simzk.kafka.observation.records import RecordLedger
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.requests import FetchedPartition, OffsetForLeaderEpochRequest, ProduceRequest, ReadRequest
+    from simzk.kafka.requests import AppendRequest, EpochEndsRequest, FetchedPartition, ReadRequest
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.states import States
     from simzk.simulation import History, Process
@@ -503,7 +503,7 @@ class ReplicaLogs:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return None
 
-    def append(self, request: ProduceRequest) -> int | ErrorCode:
+    def append(self, request: AppendRequest) -> int | ErrorCode:
         """Append batches of a producer, or of a coordinator.
 
         Returns:
@@ -782,7 +782,7 @@ class ReplicaLogs:
         """Note batches that a consumer gets from a replica."""
         self.ledger.on_read(self.broker_id, replica.partition, replica.state.leader_epoch, batches)
 
-    def epoch_ends(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    def epoch_ends(self, request: EpochEndsRequest) -> EpochEndsResponse:
         """Return where leader epochs end in the logs that this broker leads (Partition.lastOffsetForLeaderEpoch)."""
         ends: dict[TopicPartition, EpochEnd | ErrorCode] = {}
         names_epochs = request.names_epochs and self.version.broker.epoch_ends_name_epochs
@@ -795,7 +795,7 @@ class ReplicaLogs:
             else:
                 found = replica.log.end_offset_for(asked.last_epoch)
                 ends[partition] = found if names_epochs else found._replace(epoch=NO_EPOCH)
-        return OffsetForLeaderEpochResponse(ends)
+        return EpochEndsResponse(ends)
 
     def _follower(self, partition: TopicPartition) -> Replica:
         """Return a replica that a fetcher follows; `follow` removes it from the fetcher as soon as it leads."""

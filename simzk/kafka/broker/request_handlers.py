@@ -18,33 +18,33 @@ from simzk.kafka.controller.state_machines import Strategy
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.structs import Message
 from simzk.kafka.requests import (
+    AddPartitionsRequest,
     AdminResponse,
-    AllocateProducerIdsRequest,
     AlterConfigRequest,
     AlteredPartitions,
-    AlterPartitionRequest,
-    AlterPartitionResponse,
     AlterPartitions,
     AlterReassignmentsRequest,
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
+    AppendRequest,
     ControlResponse,
-    CreatePartitionsRequest,
     CreateTokenRequest,
     CreateTopicRequest,
     DeleteTopicRequest,
-    ElectLeadersRequest,
+    ElectionRequest,
+    EpochEndsRequest,
     ExpireTokenRequest,
-    FetchRequest,
     FindLeaderRequest,
     FindLeaderResponse,
-    LeaderAndIsrRequest,
-    OffsetForLeaderEpochRequest,
-    ProduceRequest,
+    FollowerFetchRequest,
+    IsrChangeRequest,
+    IsrChangeResponse,
+    LeadershipRequest,
+    MetadataUpdateRequest,
+    ProducerIdsRequest,
     ReadRequest,
     RenewTokenRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
+    ShutdownRequest,
+    ShutdownResponse,
+    StopReplicasRequest,
 )
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
@@ -113,45 +113,45 @@ class RequestHandlers:
     def serve(self, request: Any, respond: Respond) -> None:
         """Serve a request; `respond` is called with the response, now or later."""
         match request:
-            case FetchRequest():
+            case FollowerFetchRequest():
                 self.fetch_sessions.serve(request, respond)
-            case OffsetForLeaderEpochRequest():
+            case EpochEndsRequest():
                 respond(self.logs.epoch_ends(request))
-            case ProduceRequest():
+            case AppendRequest():
                 self.producing.serve(request, respond)
             case FindLeaderRequest():
                 state = self.metadata.partitions.get(request.partition)
                 respond(FindLeaderResponse(-1 if state is None else state.leader))
             case ReadRequest():  # of a consumer, which has no session; the records are in the page cache
                 respond(self.logs.read_committed(request))
-            case LeaderAndIsrRequest() if self.client.session.is_cut and (new := self._new_topic(request)):
+            case LeadershipRequest() if self.client.session.is_cut and (new := self._new_topic(request)):
                 self.process.spawn(self._serve_with_config(request, new, respond), "new replicas")
-            case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
+            case LeadershipRequest() | MetadataUpdateRequest() | StopReplicasRequest():
                 respond(self._serve_controller(request))
             case AlterPartitions():
                 self._serve_alter_partitions(request, respond)
-            case AlterPartitionRequest() if not self.client.version.controller.accepts_isr_changes:
-                respond(AlterPartitionResponse(ErrorCode.UNSUPPORTED_VERSION, {}))
-            case AlterPartitionRequest():
+            case IsrChangeRequest() if not self.client.version.controller.accepts_isr_changes:
+                respond(IsrChangeResponse(ErrorCode.UNSUPPORTED_VERSION, {}))
+            case IsrChangeRequest():
                 self._serve_alter_partition(request, respond)
-            case ControlledShutdownRequest():
-                refusal = ControlledShutdownResponse(ErrorCode.NOT_CONTROLLER, ())
+            case ShutdownRequest():
+                refusal = ShutdownResponse(ErrorCode.NOT_CONTROLLER, ())
                 self._put_event(
                     "controlled shutdown", respond, lambda: self.controller.shutdowns.process(request), refusal
                 )
-            case AllocateProducerIdsRequest() if not self.client.version.controller.allocates_producer_ids:
+            case ProducerIdsRequest() if not self.client.version.controller.allocates_producer_ids:
                 self._spawn(respond, self._take_producer_ids)
-            case AllocateProducerIdsRequest():
+            case ProducerIdsRequest():
                 self._enqueue("producer ids", respond, lambda: self._allocate_producer_ids(request))
             case AlterReassignmentsRequest():
                 self._enqueue("reassignment", respond, lambda: self._reassign(request))
-            case ElectLeadersRequest():
+            case ElectionRequest():
                 self._enqueue("leader election", respond, lambda: self._elect(request))
             case CreateTopicRequest() if request.name in INTERNAL_TOPICS:  # by the broker that is asked (recorded)
                 self._spawn(respond, lambda: self.admin.create_topic(request))
             case CreateTopicRequest():
                 self._as_controller(respond, lambda: self.admin.create_topic(request))
-            case CreatePartitionsRequest():
+            case AddPartitionsRequest():
                 self._as_controller(respond, lambda: self.admin.create_partitions(request))
             case DeleteTopicRequest():
                 self._as_controller(respond, lambda: self.admin.delete_topic(request))
@@ -180,14 +180,14 @@ class RequestHandlers:
 
     # -- control requests
 
-    def _new_topic(self, request: LeaderAndIsrRequest) -> str | None:
+    def _new_topic(self, request: LeadershipRequest) -> str | None:
         """Return the topic of the first partition without a replica here; None if topics have no configuration."""
         if "topics" not in self.client.version.configs.entity_types:
             return None
         known = self.logs.replicas
         return next((update.partition.topic for update in request.updates if update.partition not in known), None)
 
-    async def _serve_with_config(self, request: LeaderAndIsrRequest, topic: str, respond: Respond) -> None:
+    async def _serve_with_config(self, request: LeadershipRequest, topic: str, respond: Respond) -> None:
         """Serve a request that creates a replica: its log needs the topic's configuration from ZooKeeper.
 
         A broker that was paused waits here for a new session (Partition.getOrCreateReplica; recorded 0.10.2). Its
@@ -200,23 +200,23 @@ class RequestHandlers:
         respond(response)
 
     def _serve_controller(
-        self, request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+        self, request: LeadershipRequest | MetadataUpdateRequest | StopReplicasRequest
     ) -> ControlResponse:
         error = self.epochs.fence(self.broker_id, request.broker_epoch, request.controller_epoch)
         if error != ErrorCode.NONE:
             return ControlResponse(error, {})
         match request:
-            case LeaderAndIsrRequest():
+            case LeadershipRequest():
                 return self.replicas.lead_and_follow(request.updates, request.topic_ids)
-            case StopReplicaRequest():
+            case StopReplicasRequest():
                 return self.replicas.stop(request.stops)
-            case UpdateMetadataRequest():
+            case MetadataUpdateRequest():
                 self.metadata.update(request.controller_id, request.updates, request.live_brokers, request.topic_ids)
                 return ControlResponse(ErrorCode.NONE, {})
 
     # -- requests to the controller
 
-    def _serve_alter_partition(self, request: AlterPartitionRequest, respond: Respond) -> None:
+    def _serve_alter_partition(self, request: IsrChangeRequest, respond: Respond) -> None:
         controller = self.controller
 
         async def work() -> None:
@@ -226,7 +226,7 @@ class RequestHandlers:
                 if not isinstance(result, ErrorCode) and partition in controller.context.being_reassigned:
                     await controller.reassignments.maybe_complete(partition)
 
-        refusal = AlterPartitionResponse(ErrorCode.NOT_CONTROLLER, {})
+        refusal = IsrChangeResponse(ErrorCode.NOT_CONTROLLER, {})
         controller.put_event("ISR change", work, preempt=lambda: respond(refusal))
 
     def _serve_alter_partitions(self, request: AlterPartitions, respond: Respond) -> None:
@@ -243,7 +243,7 @@ class RequestHandlers:
         refusal = AlteredPartitions(ErrorCode.NOT_CONTROLLER, np.zeros(count, dtype=np.int16), no_states(count, 1))
         controller.put_event("ISR change", work, preempt=lambda: respond(refusal))
 
-    async def _allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AdminResponse:
+    async def _allocate_producer_ids(self, request: ProducerIdsRequest) -> AdminResponse:
         """Allocate the next block of producer ids to a broker (KIP-730)."""
         controller = self.controller
         live = controller.context.brokers.get(request.broker_id)
@@ -261,7 +261,7 @@ class RequestHandlers:
         errors = await self.controller.reassignments.process_api(request.targets)
         return AdminResponse(ErrorCode.NONE, "", errors)
 
-    async def _elect(self, request: ElectLeadersRequest) -> AdminResponse:
+    async def _elect(self, request: ElectionRequest) -> AdminResponse:
         if request.kind == "unclean" and not self.client.version.controller.accepts_unclean_elections:
             text = f"Kafka {self.client.version.name} has no unclean election by request"
             return AdminResponse(ErrorCode.UNSUPPORTED_VERSION, text)

@@ -39,15 +39,15 @@ from simzk.kafka.protocol.schema import ZERO_UUID
 from simzk.kafka.requests import (
     UNKNOWN_BROKER_EPOCH,
     AdminResponse,
-    AllocateProducerIdsRequest,
-    AlterPartitionRequest,
-    AlterPartitionResponse,
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
     ControlResponse,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
+    IsrChangeRequest,
+    IsrChangeResponse,
+    LeadershipRequest,
+    MetadataUpdateRequest,
+    ProducerIdsRequest,
+    ShutdownRequest,
+    ShutdownResponse,
+    StopReplicasRequest,
 )
 from simzk.kafka.schemas.cluster import PRODUCER_ID_BLOCK_SIZE
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition, grouped_by_topic, named
@@ -207,7 +207,7 @@ class BrokerRequestsApi(ClientApi):
             return
         names_epoch = request.broker_epoch != UNKNOWN_BROKER_EPOCH
 
-        def finish(response: ControlledShutdownResponse) -> None:
+        def finish(response: ShutdownResponse) -> None:
             code = self._named_error(response.error)
             if code == ErrorCode.NOT_CONTROLLER:  # ControllerMovedException
                 code = ErrorCode.STALE_CONTROLLER_EPOCH
@@ -217,7 +217,7 @@ class BrokerRequestsApi(ClientApi):
             remaining = [part(topic_name=one.topic, partition_index=one.partition) for one in response.remaining]
             answer(protocol.ControlledShutdownResponse(error_code=code, remaining_partitions=remaining))
 
-        self.serve(ControlledShutdownRequest(request.broker_id, request.broker_epoch), finish)
+        self.serve(ShutdownRequest(request.broker_id, request.broker_epoch), finish)
 
     def serve_alter_partition(self, context: Context, request: protocol.AlterPartitionRequest, answer: Answer) -> None:
         """Change the ISRs of partitions that a broker leads (KIP-497)."""
@@ -247,7 +247,7 @@ class BrokerRequestsApi(ClientApi):
                 partition_epoch=result.version,
             )
 
-        def finish(response: AlterPartitionResponse) -> None:
+        def finish(response: IsrChangeResponse) -> None:
             topics = [
                 kind.TopicData(
                     topic_name="" if has_ids else topic,
@@ -292,7 +292,7 @@ class BrokerRequestsApi(ClientApi):
                 protocol.AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE)
             )
 
-        self.serve(AllocateProducerIdsRequest(request.broker_id, request.broker_epoch), finish)
+        self.serve(ProducerIdsRequest(request.broker_id, request.broker_epoch), finish)
 
     def _named_error(self, error: ErrorCode) -> ErrorCode:
         """Return the code of an error that Kafka's handler throws."""
@@ -312,7 +312,7 @@ def are_names(partitions: Sequence[TopicPartition], version: KafkaVersion) -> bo
     )
 
 
-def leader_and_isr(request: protocol.LeaderAndIsrRequest) -> LeaderAndIsrRequest:
+def leader_and_isr(request: protocol.LeaderAndIsrRequest) -> LeadershipRequest:
     """Return a LeaderAndIsr of Kafka's protocol as one between brokers."""
     states = [(one.topic_name, one) for one in request.ungrouped_partition_states]
     states += [(topic.topic_name, one) for topic in request.topic_states for one in topic.partition_states]
@@ -327,20 +327,20 @@ def leader_and_isr(request: protocol.LeaderAndIsrRequest) -> LeaderAndIsrRequest
         [one.is_new for _, one in states],
     )
     header = request.controller_id, request.controller_epoch, request.broker_epoch
-    return LeaderAndIsrRequest(*header, updates, _topic_ids(request.topic_states))
+    return LeadershipRequest(*header, updates, _topic_ids(request.topic_states))
 
 
-def update_metadata(request: protocol.UpdateMetadataRequest) -> UpdateMetadataRequest:
+def update_metadata(request: protocol.UpdateMetadataRequest) -> MetadataUpdateRequest:
     """Return an UpdateMetadata of Kafka's protocol as one between brokers, which know each other's addresses."""
     states = [(one.topic_name, one) for one in request.ungrouped_partition_states]
     states += [(topic.topic_name, one) for topic in request.topic_states for one in topic.partition_states]
     updates = _updates([(topic, one, one.zk_version, False) for topic, one in states], {}, [False] * len(states))
     header = request.controller_id, request.controller_epoch, request.broker_epoch
     racks = {broker.id: broker.rack for broker in request.live_brokers}
-    return UpdateMetadataRequest(*header, updates, racks, _topic_ids(request.topic_states))
+    return MetadataUpdateRequest(*header, updates, racks, _topic_ids(request.topic_states))
 
 
-def stop_replica(request: protocol.StopReplicaRequest) -> StopReplicaRequest:
+def stop_replica(request: protocol.StopReplicaRequest) -> StopReplicasRequest:
     """Return a StopReplica of Kafka's protocol as one between brokers."""
     stops = [
         (TopicPartition(one.topic_name, one.partition_index), request.delete_partitions, NONE)
@@ -361,12 +361,12 @@ def stop_replica(request: protocol.StopReplicaRequest) -> StopReplicaRequest:
         np.array([delete for _, delete, _ in stops], dtype=np.bool_),
         np.array([epoch for _, _, epoch in stops], dtype=np.int32),
     )
-    return StopReplicaRequest(request.controller_id, request.controller_epoch, request.broker_epoch, columns)
+    return StopReplicasRequest(request.controller_id, request.controller_epoch, request.broker_epoch, columns)
 
 
 def alter_partition(
     request: protocol.AlterPartitionRequest, version: int, names: Mapping[str, str]
-) -> AlterPartitionRequest:
+) -> IsrChangeRequest:
     """Return an AlterPartition of Kafka's protocol as one between brokers, without topics that are unknown by their id.
 
     Args:
@@ -392,7 +392,7 @@ def alter_partition(
         if (topic := names.get(asked.topic_id) if version >= _TOPIC_IDS else asked.topic_name) is not None
         for one in asked.partitions
     )
-    return AlterPartitionRequest(request.broker_id, request.broker_epoch, proposals)
+    return IsrChangeRequest(request.broker_id, request.broker_epoch, proposals)
 
 
 def _updates(

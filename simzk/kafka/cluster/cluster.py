@@ -61,16 +61,16 @@ from simzk.kafka.releases.cluster_releases import (
     racks_of,
 )
 from simzk.kafka.requests import (
+    AddPartitionsRequest,
     AdminResponse,
-    AllocateProducerIdsRequest,
     AlterAclsRequest,
     AlterConfigRequest,
-    CreatePartitionsRequest,
     CreateTokenRequest,
     CreateTopicRequest,
     DeleteTopicRequest,
-    ElectLeadersRequest,
+    ElectionRequest,
     ExpireTokenRequest,
+    ProducerIdsRequest,
     RenewTokenRequest,
 )
 from simzk.kafka.rpc import Connections
@@ -111,7 +111,7 @@ if TYPE_CHECKING:
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.protocol.errors import ErrorCode
     from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.requests import ProduceResponse
+    from simzk.kafka.requests import AppendResponse
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.schemas.delegation_token import DelegationToken
     from simzk.kafka.tools.reassign_partitions import Proposal
@@ -1506,7 +1506,7 @@ class KafkaCluster:
         acks: Acks = 1,
         timeout_ms: int = 30_000,
         broker: int | None = None,
-    ) -> Future[ProduceResponse]:
+    ) -> Future[AppendResponse]:
         """Send records to a partition's leader, without retries.
 
         Args:
@@ -1568,7 +1568,7 @@ class KafkaCluster:
         """
         running = self._running(broker)
         via = None if running.client.version.controller.allocates_producer_ids else broker
-        return self._operator.request("producer ids", AllocateProducerIdsRequest(broker, running.epoch), via)
+        return self._operator.request("producer ids", ProducerIdsRequest(broker, running.epoch), via)
 
     @synchronized
     def consumer(
@@ -1705,7 +1705,7 @@ class KafkaCluster:
             assignment: brokers of each new partition in preference order.
         """
         by_partition = None if assignment is None else {p: tuple(ids) for p, ids in assignment.items()}
-        return self._operator.request(f"add partitions to {name}", CreatePartitionsRequest(name, total, by_partition))
+        return self._operator.request(f"add partitions to {name}", AddPartitionsRequest(name, total, by_partition))
 
     @synchronized
     def elect(
@@ -1729,7 +1729,7 @@ class KafkaCluster:
             raise ConfigError(f"there is no {kind!r} election", where="kind", right="preferred or unclean")
         chosen = None if partitions is None else tuple(TopicPartition(*pair) for pair in partitions)
         self._unclean_requested |= kind == "unclean"
-        return self._operator.request(f"{kind} election", ElectLeadersRequest(kind, chosen), via)
+        return self._operator.request(f"{kind} election", ElectionRequest(kind, chosen), via)
 
     @synchronized
     def alter_config(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from simzk.errors import ConfigError
 from simzk.kafka.broker.producing import ALL
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import ProduceRequest, ProduceResponse
+from simzk.kafka.requests import AppendRequest, AppendResponse
 from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Connections, Disconnected
 from simzk.simulation import History, Process, Scheduler
 
@@ -54,7 +54,7 @@ class Producer:
 
     def send(
         self, partition: TopicPartition, records: int, acks: Acks, timeout_ms: int, broker: int | None
-    ) -> Task[ProduceResponse]:
+    ) -> Task[AppendResponse]:
         """Send records to a broker; the response is LEADER_NOT_AVAILABLE if `broker` is None.
 
         Raises:
@@ -67,24 +67,24 @@ class Producer:
             raise ConfigError(f"there are {records} records", where="records", right="1 or more")
         if timeout_ms < 1:
             raise ConfigError(f"the timeout is {timeout_ms} ms", where="timeout_ms", right="1 or more")
-        request = ProduceRequest(partition, records, wanted, timeout_ms, identity=next(self._identities))
+        request = AppendRequest(partition, records, wanted, timeout_ms, identity=next(self._identities))
         return self.process.spawn(self._send(request, broker), f"produce to {partition}")
 
-    async def _send(self, request: ProduceRequest, broker: int | None) -> ProduceResponse:
+    async def _send(self, request: AppendRequest, broker: int | None) -> AppendResponse:
         if broker is None:
-            return self._record(request, ProduceResponse(ErrorCode.LEADER_NOT_AVAILABLE))
+            return self._record(request, AppendResponse(ErrorCode.LEADER_NOT_AVAILABLE))
         timeout_ms = request.timeout_ms + REQUEST_TIMEOUT_MS  # longer than the broker's own timeout
         answer = self._connections.call(self.process, f"broker {broker}", request, timeout_ms)
         if request.acks == 0:
             answer.add_done_callback(lambda _: None)  # a failed future, of a lost connection, must be observed
-            return self._record(request, ProduceResponse(ErrorCode.NONE))
+            return self._record(request, AppendResponse(ErrorCode.NONE))
         try:
-            response: ProduceResponse = await answer
+            response: AppendResponse = await answer
         except Disconnected:
-            response = ProduceResponse(ErrorCode.NETWORK_EXCEPTION)
+            response = AppendResponse(ErrorCode.NETWORK_EXCEPTION)
         return self._record(request, response)
 
-    def _record(self, request: ProduceRequest, response: ProduceResponse) -> ProduceResponse:
+    def _record(self, request: AppendRequest, response: AppendResponse) -> AppendResponse:
         partition, offset = request.partition, response.base_offset
         self.last[partition] = response.error
         if response.error == ErrorCode.NONE:

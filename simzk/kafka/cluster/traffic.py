@@ -23,10 +23,10 @@ from simzk.kafka.log.batches import NewBatch, ProducerStamp
 from simzk.kafka.log.producer_state import MAX_SEQUENCE, last_sequence
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
+    AppendRequest,
+    AppendResponse,
     FindLeaderRequest,
     FindLeaderResponse,
-    ProduceRequest,
-    ProduceResponse,
     ReadRequest,
     ReadResponse,
 )
@@ -104,7 +104,7 @@ class _Client(ABC):
     async def _run(self) -> None:
         """Send requests until the process ends."""
 
-    def call(self, request: ProduceRequest | ReadRequest, timeout_ms: int) -> Future[object]:
+    def call(self, request: AppendRequest | ReadRequest, timeout_ms: int) -> Future[object]:
         """Send a request to the leader that the client believes in."""
         assert self.leader is not None
         return self.traffic.connections.call(self.process, f"broker {self.leader}", request, timeout_ms)
@@ -154,7 +154,7 @@ class SteadyProducer(_Client):
         """Send one batch until it is acknowledged, or give it up."""
         _, acks, _, records, retries, timeout_ms, _ = self.settings
         identity = next(self.traffic.identities)
-        request = self._stamped(ProduceRequest(self.partition, records, acks, timeout_ms, identity))
+        request = self._stamped(AppendRequest(self.partition, records, acks, timeout_ms, identity))
         self.sent += records
         error = ErrorCode.LEADER_NOT_AVAILABLE
         for _ in range(retries + 1):
@@ -182,7 +182,7 @@ class SteadyProducer(_Client):
             self._begin_epoch()  # the next batch must not follow one that may be missing
         self._record("given up", error.name)
 
-    def _stamped(self, request: ProduceRequest) -> ProduceRequest:
+    def _stamped(self, request: AppendRequest) -> AppendRequest:
         """Return a request with the next sequence numbers; the same request if the producer is not idempotent."""
         if self._next is None:
             return request
@@ -194,19 +194,19 @@ class SteadyProducer(_Client):
         assert self._next is not None
         self._next = ProducerStamp(self._next.producer_id, self._next.epoch + 1, 0)
 
-    async def _send(self, request: ProduceRequest) -> ProduceResponse:
+    async def _send(self, request: AppendRequest) -> AppendResponse:
         try:
             response = await self.call(request, self.settings.timeout_ms)
         except Disconnected:
-            return ProduceResponse(ErrorCode.NETWORK_EXCEPTION)
-        assert isinstance(response, ProduceResponse)
+            return AppendResponse(ErrorCode.NETWORK_EXCEPTION)
+        assert isinstance(response, AppendResponse)
         return response
 
     def _note_refusal(self, answer: Future[object]) -> None:
         """Ask for the leader again if a batch with acks 0 is refused: the broker closes the connection then."""
         assert self.settings.acks == 0, "other batches have an answer that is awaited"
         response = None if answer.exception() is not None else answer.result()
-        if not isinstance(response, ProduceResponse) or response.error != ErrorCode.NONE:
+        if not isinstance(response, AppendResponse) or response.error != ErrorCode.NONE:
             self.leader = None
 
     def _record(self, what: str, how: str) -> None:

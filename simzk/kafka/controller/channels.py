@@ -25,9 +25,9 @@ from simzk.kafka.metadata.changes import LEADER_DURING_DELETE, PartitionUpdates,
 from simzk.kafka.requests import (
     ControlBatch,
     ControlResponse,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
+    LeadershipRequest,
+    MetadataUpdateRequest,
+    StopReplicasRequest,
 )
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.partitions.arrays import NONE, any_of, contained, count_of, keep
@@ -57,7 +57,7 @@ class UnsentRequestError(Exception):
         super().__init__(UNSENT)
 
 
-ControllerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+ControllerRequest = LeadershipRequest | MetadataUpdateRequest | StopReplicasRequest
 OnResponse = Callable[[ControlResponse], None]
 
 
@@ -341,7 +341,7 @@ class ControllerChannelManager:
         """Send LeaderAndIsr of distinct partitions to one broker, and return how many it names."""
         updates = self._updates(rows, is_new)
         on_response = partial(self._on_leaders_response, broker)
-        request = LeaderAndIsrRequest(*self._header(broker), updates, self._topic_ids(updates))
+        request = LeadershipRequest(*self._header(broker), updates, self._topic_ids(updates))
         self._put(broker, request, on_response)
         return len(updates)
 
@@ -366,7 +366,7 @@ class ControllerChannelManager:
                 updates = self._updates(*_distinct(rows, np.zeros(len(rows), dtype=np.bool_)))
                 found = updates_of[tuple(parts)] = updates, self._topic_ids(updates)
             updates, topic_ids = found
-            self._put(broker, UpdateMetadataRequest(*self._header(broker), updates, racks, topic_ids), None)
+            self._put(broker, MetadataUpdateRequest(*self._header(broker), updates, racks, topic_ids), None)
 
     def _topic_ids(self, updates: PartitionUpdates) -> dict[str, str]:
         """Return the ids of the topics of some partitions, as far as requests to brokers have them."""
@@ -384,7 +384,7 @@ class ControllerChannelManager:
         return ReplicaStops(self._context.table.partitions(rows), delete, self._stop_epochs(rows))
 
     def _put_stops(self, broker: int, stops: ReplicaStops) -> None:
-        request = StopReplicaRequest(*self._header(broker), stops)
+        request = StopReplicasRequest(*self._header(broker), stops)
         deleted = [stop.partition for stop in stops if stop.delete] if stops.delete.any() else []
         self._put(broker, request, partial(self.on_deletion_response, broker, deleted) if deleted else None)
 

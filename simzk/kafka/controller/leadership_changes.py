@@ -38,10 +38,10 @@ from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
     UNKNOWN_BROKER_EPOCH,
     AlteredPartitions,
-    AlterPartitionRequest,
-    AlterPartitionResponse,
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
+    IsrChangeRequest,
+    IsrChangeResponse,
+    ShutdownRequest,
+    ShutdownResponse,
 )
 from simzk.kafka.schemas.admin import decode_partitions
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition, partition_set
@@ -270,22 +270,22 @@ class LeaderElections(ControllerPart):
 class ControlledShutdowns(ControllerPart):
     """Controlled shutdowns of brokers (KafkaController.doControlledShutdown)."""
 
-    async def process(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
+    async def process(self, request: ShutdownRequest) -> ShutdownResponse:
         """Move leaders away from a broker that shuts down, remove it from ISRs, and return what it still leads."""
         try:
             return await self._process(request)
         except UnsentRequestError as problem:
             self._log.record("failed", f"controlled shutdown of broker {request.broker_id}", str(problem))
-            return ControlledShutdownResponse(ErrorCode.UNKNOWN_SERVER_ERROR, ())
+            return ShutdownResponse(ErrorCode.UNKNOWN_SERVER_ERROR, ())
 
-    async def _process(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
+    async def _process(self, request: ShutdownRequest) -> ShutdownResponse:
         context = self._context
         broker = request.broker_id
         live = context.brokers.get(broker)
         if live is None:
-            return ControlledShutdownResponse(ErrorCode.BROKER_NOT_AVAILABLE, ())
+            return ShutdownResponse(ErrorCode.BROKER_NOT_AVAILABLE, ())
         if UNKNOWN_BROKER_EPOCH != request.broker_epoch < live.epoch:
-            return ControlledShutdownResponse(ErrorCode.STALE_BROKER_EPOCH, ())
+            return ShutdownResponse(ErrorCode.STALE_BROKER_EPOCH, ())
         context.shutting_down[broker] = None
         rows, table = context.order.on_broker_in_set(broker), context.table
         hashed = len(rows) > SMALL
@@ -305,11 +305,9 @@ class ControlledShutdowns(ControllerPart):
         if broker in context.orphaned_leaders.values() and self._client.version.controller.fails_at_removed_topics:
             why = "it leads a partition of a removed topic"
             self._log.record("failed", f"controlled shutdown of broker {broker}", why)
-            return ControlledShutdownResponse(ErrorCode.UNKNOWN_SERVER_ERROR, ())
+            return ShutdownResponse(ErrorCode.UNKNOWN_SERVER_ERROR, ())
         rows = rows[table.leader[rows] == broker]
-        return ControlledShutdownResponse(
-            ErrorCode.NONE, tuple(context.names(context.order.in_set(rows, hashed=hashed)))
-        )
+        return ShutdownResponse(ErrorCode.NONE, tuple(context.names(context.order.in_set(rows, hashed=hashed))))
 
     async def _remove_all(self, broker: int, rows: IntArray, *, hashed: bool) -> None:
         """Move the leaders of partitions away from a broker, and remove it from the ISRs of those that it follows.
@@ -371,15 +369,15 @@ class IsrChanges(ControllerPart):
     _reassignments: Reassignments
     """Those in progress, which an ISR change may complete."""
 
-    async def process(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+    async def process(self, request: IsrChangeRequest) -> IsrChangeResponse:
         """Handle a request of one leader, and return the new state or an error by partition."""
         broker = self._context.brokers.get(request.broker_id)
         if broker is None or broker.epoch != request.broker_epoch:
-            return AlterPartitionResponse(ErrorCode.STALE_BROKER_EPOCH, {})
+            return IsrChangeResponse(ErrorCode.STALE_BROKER_EPOCH, {})
         distinct = list({proposal.partition: proposal for proposal in request.proposals}.values())
         proposals = Proposals.of_one(request.broker_id, request.broker_epoch, distinct)
         altered = await self.process_many(proposals, in_order=True)
-        return AlterPartitionResponse(ErrorCode.NONE, altered.by_partition(proposals.partitions))
+        return IsrChangeResponse(ErrorCode.NONE, altered.by_partition(proposals.partitions))
 
     async def process_many(self, proposals: Proposals, *, in_order: bool = False) -> AlteredPartitions:
         """Handle proposals of many leaders.

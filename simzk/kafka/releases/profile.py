@@ -58,8 +58,8 @@ _PATHS_OF_1_1: Final = (
     *(paths.LOG_DIR_EVENTS, "/config/topics", "/config/clients", "/config/users", "/config/brokers"),
 )
 _OF_CONFIGS: Final = frozenset({protocol.AlterConfigRequest, protocol.AlterReassignmentsRequest})
-_OF_TOPICS: Final = {protocol.CreateTopicRequest, protocol.CreatePartitionsRequest, protocol.DeleteTopicRequest}
-_OF_ELECTIONS: Final = {protocol.ElectLeadersRequest}
+_OF_TOPICS: Final = {protocol.CreateTopicRequest, protocol.AddPartitionsRequest, protocol.DeleteTopicRequest}
+_OF_ELECTIONS: Final = {protocol.ElectionRequest}
 
 
 class ZnodeRules(Profile):

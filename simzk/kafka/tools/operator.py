@@ -264,7 +264,7 @@ class Operator:
         match request:
             case protocol.CreateTopicRequest():
                 return await handlers.create_topic(request)
-            case protocol.CreatePartitionsRequest():
+            case protocol.AddPartitionsRequest():
                 return await handlers.create_partitions(request)
             case protocol.DeleteTopicRequest():
                 if version.controller.topic_deletion == "by tool":
@@ -273,7 +273,7 @@ class Operator:
                 return await handlers.delete_topic(request)
             case protocol.AlterConfigRequest():
                 return await handlers.alter_config(request)
-            case protocol.ElectLeadersRequest():
+            case protocol.ElectionRequest():
                 if not version.tools.leaves_election_session:
                     return await _elect(request, client)
                 second = self._open_tool(SESSION_TIMEOUT_MS)
@@ -348,7 +348,7 @@ def _reject_request(request: object, _respond: object) -> None:
     raise AssertionError(f"the operator serves no requests: {request!r}")
 
 
-async def _elect(request: protocol.ElectLeadersRequest, client: KafkaZooKeeperClient) -> AdminResponse:
+async def _elect(request: protocol.ElectionRequest, client: KafkaZooKeeperClient) -> AdminResponse:
     if request.kind != "preferred":
         return AdminResponse(ErrorCode.UNSUPPORTED_VERSION, f"there is no {request.kind} election by request")
     partitions = request.partitions

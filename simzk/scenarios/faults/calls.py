@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import WriteTxnMarkersRequest
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.requests import AlterPartitionRequest, AlterPartitionResponse
+from simzk.kafka.requests import IsrChangeRequest, IsrChangeResponse
 from simzk.kafka.rpc import CallFault
 from simzk.scenarios.faults.fault import LastingBrokerFault
 
@@ -26,9 +26,9 @@ def _begin(fault: CallFault, target: Target, duration_us: int) -> None:
     target.call_later(duration_us, lambda: faults.remove(fault))
 
 
-def refused(request: AlterPartitionRequest) -> AlterPartitionResponse:
+def refused(request: IsrChangeRequest) -> IsrChangeResponse:
     """Return the response that lets a leader send its proposals again (Partition.handleAlterPartitionError)."""
-    return AlterPartitionResponse(
+    return IsrChangeResponse(
         ErrorCode.NONE, {proposal.partition: ErrorCode.UNKNOWN_SERVER_ERROR for proposal in request.proposals}
     )
 
@@ -41,7 +41,7 @@ class RefuseIsr(LastingBrokerFault, kw_only=True, frozen=True):
         return kafka_version(setting.version).broker.uses_alter_isr
 
     def begin(self, target: Target) -> None:
-        _begin(CallFault(f"broker {self.broker}", AlterPartitionRequest, refused), target, self.duration_us)
+        _begin(CallFault(f"broker {self.broker}", IsrChangeRequest, refused), target, self.duration_us)
 
     def describe(self) -> str:
         return f"refuses the ISR proposals of broker {self.broker}"

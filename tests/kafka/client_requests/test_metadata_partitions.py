@@ -17,7 +17,7 @@ from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import MetadataRequest, MetadataResponse
 from simzk.kafka.releases.settings import BrokerConfig
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.requests import UpdateMetadataRequest
+from simzk.kafka.requests import MetadataUpdateRequest
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ UPDATES = st.builds(
     IDS,
 )
 REQUESTS = st.builds(
-    lambda updates, live: UpdateMetadataRequest(1, 1, 0, updates, dict.fromkeys(live)),
+    lambda updates, live: MetadataUpdateRequest(1, 1, 0, updates, dict.fromkeys(live)),
     st.lists(UPDATES, max_size=12),
     st.just([1, 2, 3]) | st.lists(BROKERS, max_size=20),
 )
@@ -113,7 +113,7 @@ def answered(api: MetadataApi, version: int, names: list[str] | None) -> Metadat
     st.lists(st.tuples(REQUESTS, st.integers(0, 12), ASKED), min_size=1, max_size=6),
 )
 def test_partitions_are_shown_as_the_cache_is_now(
-    release: str, rounds: list[tuple[UpdateMetadataRequest, int, list[str] | None]]
+    release: str, rounds: list[tuple[MetadataUpdateRequest, int, list[str] | None]]
 ) -> None:
     rules = kafka_version(release)
     cache = MetadataCache(forgets=rules.broker.cache_drops_dead_brokers)

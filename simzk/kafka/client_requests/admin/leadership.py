@@ -25,8 +25,7 @@ from simzk.kafka.protocol.messages import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from simzk.kafka.requests import AdminResponse, AlterReassignmentsRequest
-from simzk.kafka.requests import ElectLeadersRequest as LeadersToElect
+from simzk.kafka.requests import AdminResponse, AlterReassignmentsRequest, ElectionRequest
 from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ class LeadershipApi(ClientApi):
         def respond(response: AdminResponse) -> None:
             self._await_leaders(response, kind, request.timeout_ms, answer, all_partitions=named is None)
 
-        self.serve(LeadersToElect(kind, partitions), respond)
+        self.serve(ElectionRequest(kind, partitions), respond)
 
     def _await_leaders(
         self, response: AdminResponse, kind: str, timeout_ms: int, answer: Answer, *, all_partitions: bool

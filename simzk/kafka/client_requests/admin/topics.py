@@ -29,9 +29,7 @@ from simzk.kafka.protocol.messages import (
     DeleteTopicsResponse,
 )
 from simzk.kafka.protocol.schema import ZERO_UUID
-from simzk.kafka.requests import AdminResponse, DeleteTopicRequest
-from simzk.kafka.requests import CreatePartitionsRequest as PartitionsToAdd
-from simzk.kafka.requests import CreateTopicRequest as TopicToCreate
+from simzk.kafka.requests import AddPartitionsRequest, AdminResponse, CreateTopicRequest, DeleteTopicRequest
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -152,7 +150,7 @@ class TopicsApi(ClientApi):
             return _failed(topic.name, ErrorCode.UNKNOWN_SERVER_ERROR, TOO_MANY)
         if not version.api.has_default_counts:
             counts = tuple(0 if count == BY_DEFAULT else count for count in counts)  # type: ignore[assignment]
-        wanted = TopicToCreate(
+        wanted = CreateTopicRequest(
             topic.name,
             *counts,
             {one.partition_index: tuple(one.broker_ids) for one in topic.assignments} if topic.assignments else None,
@@ -282,7 +280,7 @@ class TopicsApi(ClientApi):
         if topic.assignments is not None:
             first = len(self.broker.cache.topics.get(topic.name, ()))
             assignment = {first + place: tuple(one.broker_ids) for place, one in enumerate(topic.assignments)}
-        made = await _attempted(self.admin.plan_partitions(PartitionsToAdd(topic.name, topic.count, assignment)))
+        made = await _attempted(self.admin.plan_partitions(AddPartitionsRequest(topic.name, topic.count, assignment)))
         if isinstance(made, AdminResponse) or validate_only:
             return made
         written = await _attempted(self.admin.write_partitions(made))

@@ -50,7 +50,7 @@ from simzk.kafka.log.record_batches import (
 from simzk.kafka.log.segments import NEVER_MS
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import DescribeProducersResponse, ProduceResponse
-from simzk.kafka.requests import ProduceRequest as Append
+from simzk.kafka.requests import AppendRequest
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from simzk.kafka.log.record_batches import EntryHeader, Record
     from simzk.kafka.log.segments import LogConfig
     from simzk.kafka.protocol.messages import DescribeProducersRequest, ProduceRequest
-    from simzk.kafka.requests import ProduceResponse as Appended
+    from simzk.kafka.requests import AppendResponse
 
 PRODUCE, DESCRIBE_PRODUCERS = 0, 61
 ADMIN_CLIENT = "__admin_client"
@@ -214,14 +214,14 @@ class ProduceApi(ClientApi):
             return
         before = self.broker.replicas.replicas[partition].log_end
 
-        def respond(appended: Appended) -> None:
+        def respond(appended: AppendResponse) -> None:
             code = appended.error
             offset = appended.base_offset
             finish(partition, self._result(partition, code, offset, is_duplicate=0 <= offset < before))
 
         records = sum(batch.records for batch in batches)
         self.producing.serve(
-            Append(partition, records, request.acks, max(0, request.timeout_ms), batches=tuple(batches)), respond
+            AppendRequest(partition, records, request.acks, max(0, request.timeout_ms), batches=tuple(batches)), respond
         )
 
     # -- validation
