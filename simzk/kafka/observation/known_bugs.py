@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from simzk.documents import is_number
 from simzk.kafka import paths
+from simzk.kafka.broker.replica_logs import NEVER_US
 from simzk.kafka.observation.beliefs import REFUSED
 from simzk.kafka.observation.invariants import FirstViolation
 from simzk.kafka.observation.observer import parse_state
@@ -745,7 +746,9 @@ class IdleFollowersStay(StateCondition):
         replica = leader.replicas.replicas.get(partition)
         if replica is None or (replica.state.leader, replica.state.leader_epoch) != (leader.id, after.leader_epoch):
             return
-        # One that has caught up since the leader proposed its removal has done so lately.
+        # One that has caught up since the leader proposed its removal has done so lately, unless the proposal waited.
+        if not self.issue and not self.scene.is_calm(self.scene.now_us):
+            return
         long_ago_us = self.scene.now_us - 1000 * leader.config.integer("replica.lag.time.max.ms")
         for broker in before.isr:
             progress = replica.followers.get(broker) if broker not in after.isr else None
@@ -898,13 +901,18 @@ class WatermarkRises(LastingCondition):
                 yield broker.id, replica.partition, watermark
 
     def _common_end(self, leader: Broker, replica: Replica) -> int:
-        """Return the least log end offset of an ISR, and of followers that have caught up lately."""
+        """Return the least log end offset of an ISR, and of followers that have caught up lately.
+
+        A leader looks only at appends, fetches and changes of the ISR whether one has done so lately. So in releases
+        without the bug all count that ever have.
+        """
         members = {*replica.state.isr, *(replica.proposed or ())}
         lately_us = self.scene.now_us - leader.config.integer("replica.lag.time.max.ms") * 1000
+        since_us = lately_us if self.issue else NEVER_US + 1
         counted = [
             progress.log_end
             for broker, progress in replica.followers.items()
-            if broker in members or progress.caught_up_us >= lately_us
+            if broker in members or progress.caught_up_us >= since_us
         ]
         return min([replica.log_end, *counted])
 
