@@ -82,6 +82,13 @@ def lose_replica(c: KafkaCluster) -> None:
     del c.brokers[1].replicas.replicas[T0]
 
 
+def lose_watch(c: KafkaCluster) -> None:
+    link = c.brokers[1].session._link
+    assert link is not None
+    assert link.connection is not None
+    c.server.watches.child.forget(link.connection)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -94,6 +101,7 @@ def lose_replica(c: KafkaCluster) -> None:
         ),
         (follow_old_leader, "replicas have the leaders and ISRs that are written: broker 1 has for t-0 leader"),
         (lose_replica, "replicas have the leaders and ISRs that are written: broker 1 does not know t-0"),
+        (lose_watch, "brokers and ZooKeeper have the same watches: broker 1: child watches on "),
     ],
 )
 def test_each_difference_is_reported(c: KafkaCluster, change: Callable[[KafkaCluster], None], said: str) -> None:
@@ -108,6 +116,7 @@ def test_every_agreement_is_tested() -> None:
         "brokers agree on the live brokers",
         "metadata caches have the leaders and ISRs that are written",
         "replicas have the leaders and ISRs that are written",
+        "brokers and ZooKeeper have the same watches",
     ]
 
 

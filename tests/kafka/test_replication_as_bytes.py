@@ -64,9 +64,9 @@ def test_requests_of_brokers_as_bytes_change_no_history(version: str, monkeypatc
 
     monkeypatch.setattr(Connections, "register", register_bytes)
     assert played(version, SEED) == expected
-    assert counted["LeaderAndIsrRequest"] > 50
-    assert counted["UpdateMetadataRequest"] > 100
-    assert counted["StopReplicaRequest"] > 1
+    assert counted["LeadershipRequest"] > 50
+    assert counted["MetadataUpdateRequest"] > 100
+    assert counted["StopReplicasRequest"] > 1
     if release >= HAS_SESSIONS:
         assert traffic.exchanges > 1_000
         assert traffic.batches > 1_000
