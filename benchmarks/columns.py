@@ -28,12 +28,12 @@ import pyarrow.parquet as pq
 
 from benchmarks.figures import Figure, Limit, medians, write_figures
 from benchmarks.store import resident_bytes
-from simzk.kafka import paths
-from simzk.kafka.columnar import load_layout
-from simzk.kafka.columnar.batches import ReadStates, StatesRead, WriteStates
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.columnar import load_layout
+from simzk.kafka.zookeeper_mode.columnar.batches import ReadStates, StatesRead, WriteStates
+from simzk.kafka.zookeeper_mode.schemas import partition_state
 from simzk.partitions.arrays import broker_mask
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.layouts.files import read_layout, write_layout

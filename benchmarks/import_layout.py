@@ -34,10 +34,10 @@ from kazoo.client import KazooClient
 from benchmarks.machine import machine
 from benchmarks.verdict import verdict
 from simzk.cli.layout.sources import layout_of_directory
-from simzk.kafka.columnar.layouts import describe_brokers, load_layout
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr
+from simzk.kafka.zookeeper_mode.columnar.layouts import describe_brokers, load_layout
+from simzk.kafka.zookeeper_mode.schemas import partition_state
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.serve.storage.directory_reader import DirectoryReader, new_compressor
 from simzk.zookeeper.persistence import TreeDigest, encode_snapshot

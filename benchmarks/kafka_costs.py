@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.machine import machine
-from simzk.kafka import paths
 from simzk.kafka.cluster.cost_model import MEASURED
+from simzk.kafka.zookeeper_mode import paths
 from simzk.zookeeper.transactions import CloseSessionTxn, CreateTxn, MultiTxn, SetDataTxn
 from tests.kafka.recorded_story import RELEASES, Story, play
 
 if TYPE_CHECKING:
     from simzk.kafka.cluster.cluster import KafkaCluster
-    from simzk.kafka.replay.transactions import RecordedTransaction
+    from simzk.kafka.zookeeper_mode.replay.transactions import RecordedTransaction
     from simzk.zookeeper.transactions import Transaction
 
 WRITES_MIN = 3

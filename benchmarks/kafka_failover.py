@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.machine import machine
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.cluster.cost_model import MEASURED
+from simzk.kafka.zookeeper_mode import paths
 from simzk.zookeeper.transactions import CreateTxn, MultiTxn, SetDataTxn
 
 if TYPE_CHECKING:

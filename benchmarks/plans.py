@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.figures import Figure, Limit, medians, write_figures
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.tools import plan_documents as plans
+from simzk.kafka.zookeeper_mode.tools import plan_documents as plans
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.plans.what_if import PlanWhatIf, report
 

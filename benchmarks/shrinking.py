@@ -29,7 +29,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from benchmarks.machine import machine
 from benchmarks.verdict import verdict
-from simzk.kafka.controller.state_machines import PartitionStateMachine
+from simzk.kafka.zookeeper_mode.controller.state_machines import PartitionStateMachine
 from simzk.partitions import transitions
 from simzk.testing import MACHINE_SETTINGS, ClusterShape, KafkaClusterMachine
 from simzk.zookeeper.server import Server

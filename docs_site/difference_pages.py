@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docs_site.markdown import code, description, page, table
-from simzk.kafka.replay.allowed_differences import FIRST, LAST, TABLE, Number, line
+from simzk.kafka.zookeeper_mode.replay.allowed_differences import FIRST, LAST, TABLE, Number, line
 from tests.conformance.differences import DIFFERENCES, OF_OLD_RELEASES
 
 

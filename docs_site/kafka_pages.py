@@ -23,7 +23,7 @@ from simzk.kafka.releases.profile import (
 )
 from simzk.kafka.releases.settings import topic_keys
 from simzk.kafka.releases.versions import LINES, VERSIONS
-from simzk.kafka.schemas.json_text import Reading
+from simzk.kafka.zookeeper_mode.schemas.json_text import Reading
 from simzk.partitions.rules import ElectionRules
 
 if TYPE_CHECKING:

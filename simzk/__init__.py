@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from simzk.api import KafkaCluster, replay
     from simzk.errors import ConfigError, LayoutError, RecordingError, ScenarioError, SimzkError, ZnodeError
     from simzk.kafka.broker.timing import BrokerTiming
-    from simzk.kafka.replay.player import StepReport
-    from simzk.kafka.replay.report import ReplayReport
     from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+    from simzk.kafka.zookeeper_mode.replay.player import StepReport
+    from simzk.kafka.zookeeper_mode.replay.report import ReplayReport
     from simzk.kafka_server import KafkaServer
     from simzk.serve.memory import ZooKeeper
     from simzk.serve.zookeeper_server import ZooKeeperServer
@@ -59,8 +59,8 @@ _HOMES = {
     "simzk.api": ("KafkaCluster", "replay"),
     "simzk.errors": ("ConfigError", "LayoutError", "RecordingError", "ScenarioError", "SimzkError", "ZnodeError"),
     "simzk.kafka.broker.timing": ("BrokerTiming",),
-    "simzk.kafka.replay.player": ("StepReport",),
-    "simzk.kafka.replay.report": ("ReplayReport",),
+    "simzk.kafka.zookeeper_mode.replay.player": ("StepReport",),
+    "simzk.kafka.zookeeper_mode.replay.report": ("ReplayReport",),
     "simzk.kafka.topic_partition": ("LeaderAndIsr", "ReplicaAssignment", "TopicPartition"),
     "simzk.kafka_server": ("KafkaServer",),
     "simzk.pytest": ("pytest",),

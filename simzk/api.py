@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from simzk.kafka.client_requests.broker_api import ServedConnection
-    from simzk.kafka.replay.report import ReplayReport
+    from simzk.kafka.zookeeper_mode.replay.report import ReplayReport
     from simzk.serve.kafka_python.background import BackgroundCall
     from simzk.serve.kafka_python.clients import MemoryClients
     from simzk.serve.memory import ZooKeeper
@@ -263,7 +263,7 @@ def replay(recording: str | PathLike[str], *, version: str | None = None, seed: 
         assert report.equal, report.to_text()
     """
     try:
-        from simzk.kafka.replay import report
+        from simzk.kafka.zookeeper_mode.replay import report
     except ImportError as missing:
         raise ConfigError(
             "replay needs msgspec, which is not installed", right="pip install 'simzk[cli,kafka]'"

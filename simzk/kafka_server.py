@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Concatenate, Final, NamedTuple, ParamSpec, Sel
 
 from simzk.api import KafkaCluster
 from simzk.errors import ConfigError, SimzkError
-from simzk.kafka import paths
 from simzk.kafka.client_requests.broker_faults import rule_fields
 from simzk.kafka.client_requests.handlers import ANONYMOUS
 from simzk.kafka.cluster import cluster as kafka
 from simzk.kafka.listeners import LISTENERS, address_text, check_distinct
 from simzk.kafka.releases.settings import has_effect
 from simzk.kafka.security.settings import PLAINTEXT, uses_tls
+from simzk.kafka.zookeeper_mode import paths
 from simzk.scenarios.broker_control import OPERATOR, BrokerControl
 from simzk.serve.admin_server.control import ControlServer, UnknownBrokerError
 from simzk.serve.clock import WallClock

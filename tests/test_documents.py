@@ -18,7 +18,7 @@ from simzk.errors import SimzkError
 from simzk.kafka.client_requests.broker_faults import _whole
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.config_values import value_problem
-from simzk.kafka.replay import transactions
+from simzk.kafka.zookeeper_mode.replay import transactions
 from simzk.partitions.failures.sets import read_failures
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout
 from simzk.partitions.plans.what_if import read_sizes as read_sizes_of

@@ -356,7 +356,11 @@ def test_clients_go_on_while_zookeeper_servers_fail() -> None:
 
 IMPORTED_ON_USE = (
     *("crc32c", "msgspec", "simzk.kafka.client_requests.broker_api", "simzk.kafka.client_requests.metadata"),
-    *("simzk.kafka.consumer", "simzk.kafka.coordinator.group", "simzk.kafka.layout_import"),
+    *(
+        "simzk.kafka.zookeeper_mode.consumer",
+        "simzk.kafka.coordinator.group",
+        "simzk.kafka.zookeeper_mode.layout_import",
+    ),
     *("simzk.kafka.protocol.schema", "simzk.partitions.layouts", "simzk.scenarios.actions"),
     *("simzk.zookeeper.ensemble", "simzk.zookeeper.persistence"),
 )

@@ -15,7 +15,7 @@ from simzk.cli.console import JsonOut, Progress, exit_interrupted, text_output, 
 from simzk.printable import printable_lines
 
 if TYPE_CHECKING:
-    from simzk.kafka.replay.report import ReplayReport
+    from simzk.kafka.zookeeper_mode.replay.report import ReplayReport
 
 
 def replay(
@@ -30,7 +30,7 @@ def replay(
     json_out: JsonOut = None,
 ) -> None:
     """Replay a recorded real Kafka cluster on the simulation, and compare each step."""
-    from simzk.kafka.replay.report import replay as play
+    from simzk.kafka.zookeeper_mode.replay.report import replay as play
 
     compared: ReplayReport | None = None
     count = 0

@@ -140,8 +140,8 @@ def _serve_kafka(settings: Settings, options: argparse.Namespace) -> TcpServer:
 
 def _serve_layout(settings: Settings, file: str) -> TcpServer:
     """Return a server with the znodes of a layout, without brokers."""
-    from simzk.kafka.columnar import describe_brokers, load_layout
     from simzk.kafka.releases.versions import kafka_version
+    from simzk.kafka.zookeeper_mode.columnar import describe_brokers, load_layout
     from simzk.partitions.layouts import read_layout
 
     layout, version = read_layout(file), kafka_version(KAFKA_VERSION)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simzk.kafka.releases.since import Release
-    from simzk.kafka.schemas.broker_registration import BrokerRegistration
+    from simzk.kafka.zookeeper_mode.schemas.broker_registration import BrokerRegistration
 
 LISTENERS, ADVERTISED, PROTOCOL_MAP = "listeners", "advertised.listeners", "listener.security.protocol.map"
 HOST, PORT = "advertised.host.name", "advertised.port"
@@ -163,7 +163,7 @@ def listeners_of(
 def registered_listeners(registration: BrokerRegistration) -> BrokerListeners:
     """Return the listeners of a broker by its registration.
 
-    >>> from simzk.kafka.schemas.broker_registration import BrokerRegistration
+    >>> from simzk.kafka.zookeeper_mode.schemas.broker_registration import BrokerRegistration
     >>> registered_listeners(BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",))).at("PLAINTEXT")
     ('h', 1)
     """

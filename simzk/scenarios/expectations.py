@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from simzk.errors import ConfigError, ZnodeError
-from simzk.kafka import paths
 from simzk.kafka.log.log import first_difference
 from simzk.kafka.observation import recording
 from simzk.kafka.observation.agreement import (
@@ -45,9 +44,10 @@ from simzk.kafka.observation.invariants import (
     renamed_by_known_bug,
 )
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.schemas.admin import decode_reassignment
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
-from simzk.kafka.zookeeper_client.zk_client import UNCLEAN_KEY
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.client.zk_client import UNCLEAN_KEY
+from simzk.kafka.zookeeper_mode.schemas.admin import decode_reassignment
 from simzk.scenarios import view
 from simzk.scenarios.cluster_model import Step, list_fields
 from simzk.scenarios.source import BrokerId, Index, did_you_mean

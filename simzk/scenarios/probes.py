@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from simzk.kafka.cluster.cluster import KafkaCluster
-    from simzk.kafka.controller.controller import KafkaController
+    from simzk.kafka.zookeeper_mode.controller.controller import KafkaController
     from simzk.simulation import Event
 
 

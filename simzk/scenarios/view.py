@@ -7,9 +7,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
-from simzk.kafka.schemas import partition_state, topic
 from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas import partition_state, topic
 
 if TYPE_CHECKING:
     from simzk.kafka.cluster.zookeeper_access import KafkaTree

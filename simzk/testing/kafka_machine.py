@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from simzk.kafka import paths
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_mode import paths
 from simzk.testing.story import Story
 from simzk.testing.strategies import ClusterShape, Fault, TopicShape, faults, inflict, topics
 

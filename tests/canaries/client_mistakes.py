@@ -23,7 +23,7 @@ _LOG = "kafka/log/log.py"
 _COMPACTION = "kafka/log/compaction.py"
 _REPLICAS = "kafka/broker/replica_logs.py"
 _WATCHES = "zookeeper/watches.py"
-_CLIENT = "kafka/zookeeper_client/session.py"
+_CLIENT = "kafka/zookeeper_mode/client/session.py"
 _SESSION_TRACKER = "zookeeper/sessions.py"
 _mistake = partial(SwarmMistake, scenario="clients")
 

@@ -32,7 +32,7 @@ _TRACES = "kafka/test_traces.py::"
 _PLANS = "kafka/test_plans.py::"
 _WHAT_IF_PLAN = "partitions/test_plan_what_if.py::"
 _STORIES = "kafka/test_stories.py::test_a_step_leaves_and_writes_what_was_recorded"
-_COLUMNS = "kafka/columnar/"
+_COLUMNS = "kafka/zookeeper_mode/columnar/"
 _DELETED = "kafka/test_deleted_topics.py::"
 _GROUPS = "kafka/client_requests/"
 _SECURITY = "kafka/security/"
@@ -219,7 +219,7 @@ MISTAKES: dict[str, Mistake] = {
         "zookeeper/persistence/test_restore.py::test_a_fuzzy_snapshot_and_the_log_behind_it",
     ),
     "of a partition that stands twice in a topic the first counts": Mistake(
-        "kafka/layout_import.py",
+        "kafka/zookeeper_mode/layout_import.py",
         "    last[:-1] = (np.diff(topic[order]) != 0) | (np.diff(partition[order]) != 0)\n",
         "    last[1:] = (np.diff(topic[order]) != 0) | (np.diff(partition[order]) != 0)\n",
         "kafka/test_znode_columns.py::test_topics_as_columns_equal_the_decoded_topics",
@@ -538,13 +538,13 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # Brokers and controller
     "a controller writes without the check of its epoch": Mistake(
-        "kafka/columnar/batches.py",
+        "kafka/zookeeper_mode/columnar/batches.py",
         "req.Check(paths.CONTROLLER_EPOCH, self._epoch_version)",
         "req.Check(paths.CONTROLLER_EPOCH, -1)",
         _FAILURES + "test_writes_of_a_zombie_controller_fail_on_the_epoch_check",
     ),
     "a new controller takes the old epoch": Mistake(
-        "kafka/zookeeper_client/zk_client.py",
+        "kafka/zookeeper_mode/client/zk_client.py",
         "controller_schema.encode_epoch(next_int(epoch)), version)",
         "controller_schema.encode_epoch(epoch), version)",
         _FAILURES + "test_the_controller_dies_and_another_takes_over_with_the_next_epoch",
@@ -581,13 +581,13 @@ MISTAKES: dict[str, Mistake] = {
         "kafka/test_fencing.py::test_a_leader_retries_its_proposal_after_every_error_without_a_rule_of_its_own",
     ),
     "a replica that is offline becomes ineligible in every release": Mistake(
-        "kafka/controller/states.py",
+        "kafka/zookeeper_mode/controller/states.py",
         "_2_3._replace(replicas=_REPLICAS | {_R.DELETION_INELIGIBLE: frozenset({_R.DELETION_STARTED})})\n",
         "_2_3\n",
         "kafka/test_transitions.py::test_each_transition_of_a_replica[2.2]",
     ),
     "the state of a later controller is overwritten": Mistake(
-        "kafka/controller/state_machines.py",
+        "kafka/zookeeper_mode/controller/state_machines.py",
         "        present = (found.version >= 0) & (found.controller_epoch <= context.epoch)\n",
         "        present = found.version >= 0\n",
         "kafka/test_transitions.py::test_the_state_of_a_later_controller_is_not_overwritten[1.1]",
@@ -635,7 +635,7 @@ MISTAKES: dict[str, Mistake] = {
         "kafka/test_woken_brokers.py::test_a_woken_leader_tries_to_shrink_isrs_up_to_1_0[0.10.2-True]",
     ),
     "zkclient takes a request that ended with its session for answered": Mistake(
-        "kafka/zookeeper_client/session.py",
+        "kafka/zookeeper_mode/client/session.py",
         "_UNANSWERED = (Code.CONNECTION_LOSS, Code.SESSION_EXPIRED)",
         "_UNANSWERED = (Code.CONNECTION_LOSS,)",
         "kafka/test_session.py::test_zkclient_sends_what_waited_in_the_next_session",
@@ -667,25 +667,25 @@ MISTAKES: dict[str, Mistake] = {
         _BUGS + "[kafka_4447_requests_handled_after_the_resignation-0.10.1]",
     ),
     "a former controller raises leader epochs": Mistake(
-        "kafka/controller/controller.py",
+        "kafka/zookeeper_mode/controller/controller.py",
         "                last_term.epoch = last_term.epoch_version = 0\n",
         "                pass\n",
         "kafka/test_recorded_former_controllers.py::test_a_former_controller_that_handles_all_writes_no_state",
     ),
     "a request that a former controller cannot send is forgotten": Mistake(
-        "kafka/controller/former_controller.py",
+        "kafka/zookeeper_mode/controller/former_controller.py",
         "            self._channels.has_unsent = True\n",
         "            pass\n",
         "kafka/test_recorded_former_controllers.py::test_a_former_controller_handles_requests_as_a_real_one[0.8.1.1]",
     ),
     "a client reads on that was silent for too long": Mistake(
-        "kafka/zookeeper_client/session.py",
+        "kafka/zookeeper_mode/client/session.py",
         "if self.connected and now_us - self._last_heard_us >= self._silence_us:",
         "if not self.connected and now_us - self._last_heard_us >= self._silence_us:",
         "kafka/test_session.py::test_what_arrived_is_lost_on_a_client_that_was_silent_for_too_long[4.0-False]",
     ),
     "every event that fails at a removed topic leaves a request": Mistake(
-        "kafka/controller/cluster_changes.py",
+        "kafka/zookeeper_mode/controller/cluster_changes.py",
         "channels.has_unsent = ordered[0] not in orphaned",
         "channels.has_unsent = True",
         "kafka/test_recorded_former_controllers.py::test_a_controller_fails_at_a_removed_topic_as_a_real_one[0.8.0-1]",
@@ -703,7 +703,7 @@ MISTAKES: dict[str, Mistake] = {
         "kafka/test_failures.py::test_a_broker_that_cannot_start_closes_its_session[2.4]",
     ),
     "a lost connection is opened again within a second": Mistake(
-        "kafka/zookeeper_client/session.py",
+        "kafka/zookeeper_mode/client/session.py",
         "pause_ms = SAME_SERVER_PAUSE_MS * waits + self._pauses.below(RANDOM_PAUSE_MAX_MS)",
         "pause_ms = self._pauses.below(RANDOM_PAUSE_MAX_MS)",
         "kafka/test_session.py::test_a_lost_connection_is_opened_again_after_one_to_two_seconds",
@@ -739,19 +739,19 @@ MISTAKES: dict[str, Mistake] = {
         "kafka/test_replication_quotas.py::test_one_byte_a_second_holds_a_reassignment_until_the_throttle_is_removed[3.9]",
     ),
     "topics that wait for their deletion go on together in every release": Mistake(
-        "kafka/controller/topic_deletion.py",
+        "kafka/zookeeper_mode/controller/topic_deletion.py",
         "together = self._client.version.controller.batches_deletions",
         "together = True",
         _STORIES + "[administration-2.4.1-m5-restart-broker2]",
     ),
     "a reassignment in both znodes is taken up twice": Mistake(
-        "kafka/controller/reassignment.py",
+        "kafka/zookeeper_mode/controller/reassignment.py",
         "        await self.resume(lambda _target: True, but=started)\n",
         "        await self.resume(lambda _target: True, but=started and ())\n",
         "kafka/test_reference_controller.py::test_the_reference_agrees[2.4]",
     ),
     "a replica in a log directory that failed can lead": Mistake(
-        "kafka/controller/context.py",
+        "kafka/zookeeper_mode/controller/context.py",
         "        return self.is_live(broker) and partition not in self.on_failed_dirs.get(broker, {})\n",
         "        return self.is_live(broker)\n",
         "kafka/test_log_dirs.py::test_real_brokers_wrote_the_same[3.9.1]",
@@ -835,19 +835,19 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # Topics in columns
     "a state in other words is taken for the same": Mistake(
-        "kafka/columnar/partition_columns.py",
+        "kafka/zookeeper_mode/columnar/partition_columns.py",
         "            if encode(state) == node.data:\n",
         "            if partition_state.decode(path, encode(state), node.version) == state:\n",
         _COLUMNS + "test_backing.py::test_a_text_that_only_means_the_same_is_kept_as_it_is",
     ),
     "a partition in columns forgets when its state came": Mistake(
-        "kafka/columnar/partition_columns.py",
+        "kafka/zookeeper_mode/columnar/partition_columns.py",
         "            node.pzxid = numbers[STATE_CZXID]\n",
         "",
         _COLUMNS + "test_layouts.py::test_a_layout_is_loaded_as_if_made_by_requests",
     ),
     "a cluster forgets what its layout was reassigning": Mistake(
-        "kafka/columnar/layouts.py",
+        "kafka/zookeeper_mode/columnar/layouts.py",
         "        topics.table.assign(rows[moving], Assignment(*lists))\n",
         "        del lists\n",
         _COLUMNS + "test_layouts.py::test_the_text_of_a_topic_says_what_the_layout_says",
@@ -859,19 +859,19 @@ MISTAKES: dict[str, Mistake] = {
         "jvm/test_numbered_names.py::test_any_history_gives_the_same_names",
     ),
     "a batch tells no watcher": Mistake(
-        "kafka/columnar/batches.py",
+        "kafka/zookeeper_mode/columnar/batches.py",
         "        return singly | np.isin(rows, watched) if watched else singly\n",
         "        return singly\n",
         _COLUMNS + "test_batches.py::test_a_batch_does_what_its_requests_do",
     ),
     "ISR changes are written in the order of the request": Mistake(
-        "kafka/controller/leadership_changes.py",
+        "kafka/zookeeper_mode/controller/leadership_changes.py",
         "        accepted = accepted[context.order.positions_in_map(rows[accepted], in_order=in_order)]\n",
         "",
         _STORIES + "[first-3.9.1-j-restart-broker3]",
     ),
     "what stood before is asked of columns that show what stands since": Mistake(
-        "kafka/columnar/partition_columns.py",
+        "kafka/zookeeper_mode/columnar/partition_columns.py",
         "            self.before_change(row)\n        state, codec = found\n",
         "            pass\n        state, codec = found\n",
         _COLUMNS + "test_odd_requests.py::test_nobody_can_tell[a state that is gone and comes again]",
@@ -883,13 +883,13 @@ MISTAKES: dict[str, Mistake] = {
         "kafka/test_imported_cluster.py::test_an_imported_cluster_fails_and_is_repaired_as_the_real_one_was[3.4.1]",
     ),
     "a batch's writes share one zxid": Mistake(
-        "kafka/columnar/batches.py",
+        "kafka/zookeeper_mode/columnar/batches.py",
         "        zxids = server.zxid + 1 + np.arange(len(rows), dtype=np.int64)\n",
         "        zxids = np.full(len(rows), server.zxid + 1, dtype=np.int64)\n",
         _COLUMNS + "test_batches.py::test_a_broker_fails_the_same_by_batch_and_one_by_one",
     ),
     "a batch's writes get zxids in the order of rows": Mistake(
-        "kafka/columnar/batches.py",
+        "kafka/zookeeper_mode/columnar/batches.py",
         "        zxids = server.zxid + 1 + np.arange(len(rows), dtype=np.int64)\n",
         "        zxids = server.zxid + 1 + np.argsort(np.argsort(rows))\n",
         _COLUMNS + "test_batches.py::test_a_broker_fails_the_same_by_batch_and_one_by_one",
@@ -1028,13 +1028,13 @@ MISTAKES: dict[str, Mistake] = {
         _WITHOUT + "[kafka_13091_watermark_waits_after_shrink]",
     ),
     "a release without KAFKA-7482 does not tell a leader that stops": Mistake(
-        "kafka/controller/state_machines.py",
+        "kafka/zookeeper_mode/controller/state_machines.py",
         "informs = strategy == Strategy.CONTROLLED_SHUTDOWN and self._version.controller.informs_stopping_leaders",
         "informs = False",
         _WITHOUT + "[kafka_7482_leader_that_stops_is_not_told]",
     ),
     "a release without KAFKA-3143 leaves dead brokers in ISRs": Mistake(
-        "kafka/controller/state_machines.py",
+        "kafka/zookeeper_mode/controller/state_machines.py",
         "        if self._version.rules.failover_trims_dead:\n",
         "        if not self._version.rules.failover_trims_dead:\n",
         _WITHOUT + "[kafka_3143_dead_at_failover]",
@@ -1046,7 +1046,7 @@ MISTAKES: dict[str, Mistake] = {
         _WITHOUT + "[kafka_1503_leaders_pile_up]",
     ),
     "a release without KAFKA-10149 pauses the rebalance": Mistake(
-        "kafka/controller/leadership_changes.py",
+        "kafka/zookeeper_mode/controller/leadership_changes.py",
         "paused = context.being_reassigned and not self._client.version.controller.rebalances_during_reassignment",
         "paused = context.being_reassigned",
         _WITHOUT + "[kafka_10149_rebalance_waits]",

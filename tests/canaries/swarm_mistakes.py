@@ -34,12 +34,12 @@ _PRODUCING = "kafka/broker/producing.py"
 _BROKER = "kafka/broker/broker.py"
 _ELECTIONS = "partitions/transitions.py"
 _RULES = "partitions/rules.py"
-_STATES = "kafka/controller/state_machines.py"
-_CONTROLLER = "kafka/controller/controller.py"
-_CLUSTER_CHANGES = "kafka/controller/cluster_changes.py"
-_REQUESTED = "kafka/controller/leadership_changes.py"
-_CHANNELS = "kafka/controller/channels.py"
-_CLIENT = "kafka/zookeeper_client/zk_client.py"
+_STATES = "kafka/zookeeper_mode/controller/state_machines.py"
+_CONTROLLER = "kafka/zookeeper_mode/controller/controller.py"
+_CLUSTER_CHANGES = "kafka/zookeeper_mode/controller/cluster_changes.py"
+_REQUESTED = "kafka/zookeeper_mode/controller/leadership_changes.py"
+_CHANNELS = "kafka/zookeeper_mode/controller/channels.py"
+_CLIENT = "kafka/zookeeper_mode/client/zk_client.py"
 
 SWARM_MISTAKES: dict[str, SwarmMistake] = {
     # The ISR

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk as package
-from simzk.kafka.columnar.layouts import describe_brokers, load_layout
 from simzk.kafka.observation.recording import load
 from simzk.kafka.releases.versions import kafka_version
+from simzk.kafka.zookeeper_mode.columnar.layouts import describe_brokers, load_layout
 from simzk.partitions.layouts import read_layout
 from simzk.serve.storage.directory_reader import new_compressor
 from simzk.zookeeper.persistence import TreeDigest, encode_snapshot

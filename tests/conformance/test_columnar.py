@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka.columnar import ColumnarTopics
+from simzk.kafka.zookeeper_mode.columnar import ColumnarTopics
 from tests.conformance.conftest import Pairs
 from tests.conformance.topic_traffic import TopicTraffic
 

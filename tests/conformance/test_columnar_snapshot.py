@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka import paths
-from simzk.kafka.columnar import describe_brokers, load_layout
-from simzk.kafka.columnar.batches import WriteStates
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.columnar import describe_brokers, load_layout
+from simzk.kafka.zookeeper_mode.columnar.batches import WriteStates
+from simzk.kafka.zookeeper_mode.schemas import topic as topic_schema
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.serve.clock import WallClock
 from simzk.serve.configuration.settings import Settings
@@ -31,7 +31,7 @@ from tests.serve.served import served
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simzk.kafka.columnar import ColumnarTopics
+    from simzk.kafka.zookeeper_mode.columnar import ColumnarTopics
     from simzk.zookeeper.server import Server
 
 pytestmark = pytest.mark.slow

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.kafka.schemas.partition_state import encode, encode_spaced
-from simzk.kafka.schemas.topic import TopicZnode, encode_v1, encode_v2, encode_v3
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment
+from simzk.kafka.zookeeper_mode.schemas.partition_state import encode, encode_spaced
+from simzk.kafka.zookeeper_mode.schemas.topic import TopicZnode, encode_v1, encode_v2, encode_v3
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import OPEN_ACL
 from tests.conformance.traffic import Traffic

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka.metadata.entities import PATTERNS, AclResource
-from simzk.kafka.schemas.acl import KINDS, VERSION
-from simzk.kafka.schemas.json_text import LENIENT, Reading, read_object, write
+from simzk.kafka.zookeeper_mode.schemas.acl import KINDS, VERSION
+from simzk.kafka.zookeeper_mode.schemas.json_text import LENIENT, Reading, read_object, write
 
 if TYPE_CHECKING:
     from simzk.jvm.scala_collections import Scala

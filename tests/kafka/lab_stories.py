@@ -20,9 +20,9 @@ from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.metadata.entities import AclEntry
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.replay import inputs
-from simzk.kafka.replay import transactions as recorded_transactions
-from simzk.kafka.schemas import acl, config, scram
+from simzk.kafka.zookeeper_mode.replay import inputs
+from simzk.kafka.zookeeper_mode.replay import transactions as recorded_transactions
+from simzk.kafka.zookeeper_mode.schemas import acl, config, scram
 from tests.kafka.recorded_story import (
     CONFIG,
     MAX_SESSION_TIMEOUT_MS,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from simzk.kafka.observation.recording import RecordedZnode, Recording
-    from simzk.kafka.replay.transactions import RecordedTransaction
     from simzk.kafka.requests import AdminResponse
+    from simzk.kafka.zookeeper_mode.replay.transactions import RecordedTransaction
     from simzk.simulation import Future
 
     Act = Callable[[KafkaCluster], object]

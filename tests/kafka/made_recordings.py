@@ -14,7 +14,12 @@ import msgspec
 
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation.recording import RecordedZnode
-from simzk.kafka.replay.transactions import RECORDER, RecordedOperation, RecordedTransaction, operation_of
+from simzk.kafka.zookeeper_mode.replay.transactions import (
+    RECORDER,
+    RecordedOperation,
+    RecordedTransaction,
+    operation_of,
+)
 from simzk.zookeeper.transactions import CreateSessionTxn
 
 if TYPE_CHECKING:

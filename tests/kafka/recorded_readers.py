@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
-from simzk.kafka.consumer import subscriptions as consumer
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.schemas import (
+from simzk.kafka.zookeeper_mode.consumer import subscriptions as consumer
+from simzk.kafka.zookeeper_mode.schemas import (
     acl,
     admin,
     broker_registration,
@@ -30,13 +30,13 @@ from simzk.kafka.schemas import (
     partition_state,
     topic,
 )
-from simzk.kafka.schemas.json_text import NoJsonError
+from simzk.kafka.zookeeper_mode.schemas.json_text import NoJsonError
 from tests.kafka.foreign_znodes import decode_migration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.schemas.json_text import Reading
+    from simzk.kafka.zookeeper_mode.schemas.json_text import Reading
 
     Decoder = Callable[[bytes | None, Reading], object]
 

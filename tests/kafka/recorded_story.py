@@ -13,20 +13,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.metadata.entities import AclEntry
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.replay import console_consumer, inputs
-from simzk.kafka.replay import transactions as recorded_transactions
-from simzk.kafka.schemas import config, scram
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.replay import console_consumer, inputs
+from simzk.kafka.zookeeper_mode.replay import transactions as recorded_transactions
+from simzk.kafka.zookeeper_mode.schemas import config, scram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from simzk.kafka.observation.recording import RecordedZnode, Recording
-    from simzk.kafka.replay.transactions import RecordedTransaction
+    from simzk.kafka.zookeeper_mode.replay.transactions import RecordedTransaction
     from simzk.zookeeper.transactions import Transaction
 
     Act = Callable[[KafkaCluster], object]

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation import recording
-from simzk.kafka.replay import transactions as recorded_transactions
+from simzk.kafka.zookeeper_mode.replay import transactions as recorded_transactions
 from tests.kafka.recorded_story import CONFIG, MAX_SESSION_TIMEOUT_MS, RACKS, TICK_TIME_MS, in_sync_in_order, play
 
 if TYPE_CHECKING:
     from simzk.kafka.observation.recording import Recording
-    from simzk.kafka.replay.transactions import RecordedTransaction
+    from simzk.kafka.zookeeper_mode.replay.transactions import RecordedTransaction
 
 DATA = Path(__file__).parent / "data" / "second_story"
 RELEASES = ("0.8.0", "0.8.1.1")

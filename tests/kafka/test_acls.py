@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from simzk.errors import ConfigError, ZnodeError
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.metadata.entities import AclEntry
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.schemas import acl
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas import acl
 from tests.kafka.clusters import cluster, happened, quiet
 from tests.kafka.foreign_znodes import decode_extended_change
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.controller.states import ReplicaState
 from simzk.kafka.observation.agreement import AGREEMENTS, MissedDeletions, disagreements, read_written
-from simzk.kafka.schemas.admin import encode_reassignment
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
+from simzk.kafka.zookeeper_mode.controller.states import ReplicaState
+from simzk.kafka.zookeeper_mode.schemas.admin import encode_reassignment
 from simzk.scenarios.expectations import ExpectAgreed, ExpectDone, Observed
 from tests.kafka.clusters import cluster, quiet, topic
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from simzk.kafka import paths
 from simzk.kafka.broker import replica_manager
 from simzk.kafka.broker.replica_manager import BrokerEpochs
 from simzk.kafka.cluster.cluster import KafkaCluster
@@ -25,6 +24,7 @@ from simzk.kafka.observation.beliefs import (
     unannounced_deletions,
 )
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+from simzk.kafka.zookeeper_mode import paths
 from simzk.partitions.table import PartitionTable
 from simzk.scenarios.expectations import ExpectAgreed, ExpectRecovered, Observed
 from simzk.scenarios.player import Play

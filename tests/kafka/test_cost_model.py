@@ -7,9 +7,9 @@ import statistics
 import pytest
 
 from benchmarks.kafka_costs import compare, ratios_of
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.cluster.cost_model import MEASURED, CostModel
+from simzk.kafka.zookeeper_mode import paths
 from tests.kafka.clusters import QUICK, quiet, topic
 
 PARTITIONS = 40

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.zookeeper_mode import paths
 from tests.kafka.clusters import QUICK, quiet
 
 if TYPE_CHECKING:

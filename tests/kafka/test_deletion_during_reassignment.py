@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.zookeeper_mode import paths
 from tests.kafka.clusters import QUICK, quiet, topic
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.zookeeper_mode import paths
 from simzk.scenarios.faults.fault import Target
 from tests.kafka.clusters import QUICK, happened, quiet, state_fields, topic
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.zookeeper_client.session import ZooKeeperSession
-from simzk.kafka.zookeeper_client.zk_client import create_request
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.client.session import ZooKeeperSession
+from simzk.kafka.zookeeper_mode.client.zk_client import create_request
 from simzk.simulation import Process
 from simzk.zookeeper.transactions import CloseSessionTxn
 from tests.kafka.clusters import QUICK, cluster, happened, quiet, state_fields, topic, watch

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.schemas import broker_registration, controller, feature
-from simzk.kafka.schemas.feature import ENABLED, FeatureZnode, Levels
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas import broker_registration, controller, feature
+from simzk.kafka.zookeeper_mode.schemas.feature import ENABLED, FeatureZnode, Levels
 from tests.kafka.clusters import quiet
 from tests.kafka.foreign_znodes import decode_registration
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka import paths
+from simzk.kafka.zookeeper_mode import paths
 from simzk.zookeeper.transactions import DeleteTxn, SetDataTxn
 from tests.kafka.clusters import happened, quiet, state_fields, topic
 from tests.kafka.test_failed_elections import booted, is_pending, replace_controller, request

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pytest
 
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.layout_import import layout_from_tree, layout_of_recording
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.layout_import import layout_from_tree, layout_of_recording
+from simzk.kafka.zookeeper_mode.schemas import partition_state
 from simzk.partitions.arrays import NONE, any_of, broker_mask, widen
 from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.states import States

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.releases.cluster_releases import at_protocol
 from simzk.kafka.releases.versions import kafka_version
+from simzk.kafka.zookeeper_mode import paths
 from tests.kafka.clusters import quiet, state_fields
 
 V2_KEYS = {

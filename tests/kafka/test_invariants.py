@@ -16,8 +16,8 @@ from simzk.kafka.observation.invariants import (
     leaderless_by_known_bug,
     renamed_by_known_bug,
 )
-from simzk.kafka.paths import CONTROLLER, CONTROLLER_EPOCH
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_mode.paths import CONTROLLER, CONTROLLER_EPOCH
 from simzk.simulation import History, Monitor, Scheduler
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.server import Server

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.replay.transactions import TransactionLog
+from simzk.kafka.zookeeper_mode.replay.transactions import TransactionLog
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from simzk.errors import ConfigError, LayoutError, ZnodeError
-from simzk.kafka.layout_import import layout_from_tree, layout_of_recording
 from simzk.kafka.observation.recording import load
 from simzk.kafka.releases.versions import VERSIONS
-from simzk.kafka.tools.plan_documents import read_plan
+from simzk.kafka.zookeeper_mode.layout_import import layout_from_tree, layout_of_recording
+from simzk.kafka.zookeeper_mode.tools.plan_documents import read_plan
 from simzk.partitions.arrays import unpack
 from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import Layout, read_layout, write_layout

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from simzk.errors import ConfigError
-from simzk.kafka import paths
 from simzk.kafka.broker.log_dirs import LogDirs
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.controller.states import ReplicaState
 from simzk.kafka.releases.versions import VERSIONS
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.controller.states import ReplicaState
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.replies import Code
 from tests.kafka.clusters import QUICK, happened, quiet, state_fields, topic

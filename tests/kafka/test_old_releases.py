@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_mode import paths
 from tests.kafka.clusters import QUICK, happened, quiet, state_fields, topic
 
 if TYPE_CHECKING:

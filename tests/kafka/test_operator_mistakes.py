@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.versions import kafka_version
+from simzk.kafka.zookeeper_mode import paths
 from tests.kafka.operator_mistakes import ASSIGNMENT, CLEARED, MISTAKES, Mistake
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simzk.errors import SimzkError
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.layout_import import layout_from_tree, layout_of_recording
 from simzk.kafka.observation.recording import load
 from simzk.kafka.releases.versions import VERSIONS, kafka_version
-from simzk.kafka.replay import transactions as recorded_transactions
-from simzk.kafka.schemas import partition_state, topic
-from simzk.kafka.tools import plan_documents as plans
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.layout_import import layout_from_tree, layout_of_recording
+from simzk.kafka.zookeeper_mode.replay import transactions as recorded_transactions
+from simzk.kafka.zookeeper_mode.schemas import partition_state, topic
+from simzk.kafka.zookeeper_mode.tools import plan_documents as plans
 from simzk.partitions.arrays import unpack
 from simzk.partitions.layouts import Brokers, brokers_in_racks, generate_layout
 from simzk.partitions.plans.plan import find_rows

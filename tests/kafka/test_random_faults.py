@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.errors import SimzkError
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.zookeeper_mode import paths
 from simzk.simulation import Monitor
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from simzk.errors import SimzkError, ZnodeError
 from simzk.kafka.releases.versions import VERSIONS
-from simzk.kafka.schemas import controller, scram
-from simzk.kafka.schemas.json_text import LENIENT
-from simzk.kafka.tools.reassign_partitions import read_plan
+from simzk.kafka.zookeeper_mode.schemas import controller, scram
+from simzk.kafka.zookeeper_mode.schemas.json_text import LENIENT
+from simzk.kafka.zookeeper_mode.tools.reassign_partitions import read_plan
 from tests.kafka.foreign_znodes import decode_registration
 from tests.kafka.recorded_readers import DECODERS, KINDS, RELEASES, cases, read_by, why_not_compared
 from tests.kafka.znode_codecs import READERS

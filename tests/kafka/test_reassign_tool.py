@@ -13,8 +13,8 @@ from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.versions import VERSIONS
 from simzk.kafka.requests import AdminResponse
-from simzk.kafka.tools.reassign_partitions import read_plan
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_mode.tools.reassign_partitions import read_plan
 from simzk.zookeeper.transactions import CreateSessionTxn
 from tests.kafka.clusters import QUICK, quiet, topic
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from simzk.errors import ConfigError, ZnodeError
-from simzk.kafka import paths
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
+from simzk.kafka.zookeeper_mode import paths
 from tests.kafka.clusters import cluster, happened, quiet, state_fields, topic, watch
 
 T0 = TopicPartition("t", 0)

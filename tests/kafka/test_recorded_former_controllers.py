@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.cluster.zookeeper_host import ADDRESS
 from simzk.kafka.observation.known_bugs import CONDITIONS
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_mode import paths
 from simzk.zookeeper.requests import Delete
 from tests.kafka.clusters import QUICK, happened, quiet, topic, watch
 from tests.kafka.recorded_lines import read_lines

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simzk.kafka.schemas import config, scram
 from simzk.kafka.security.scram import credential
+from simzk.kafka.zookeeper_mode.schemas import config, scram
 from tests.kafka.znode_codecs import RELEASES, read, written_again
 
 _DATA = Path(__file__).parent / "data"

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.controller.states import PartitionState
 from simzk.kafka.observation.observer import parse_state
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.versions import VERSIONS, kafka_version
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.controller.states import PartitionState
 from simzk.zookeeper.requests import GetChildren, GetChildren2
 from tests.kafka.clusters import QUICK, quiet
 from tests.kafka.reference_controller import Partition, Reference

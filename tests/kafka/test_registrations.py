@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.releases.cluster_releases import local_registration
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.schemas import broker_registration
-from simzk.kafka.zookeeper_client.zk_client import ReadRegistrations, RegistrationsRead
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.client.zk_client import ReadRegistrations, RegistrationsRead
+from simzk.kafka.zookeeper_mode.schemas import broker_registration
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.zookeeper.replies import Reply
 from simzk.zookeeper.requests import (

@@ -13,9 +13,9 @@ import pytest
 
 import simzk
 from simzk import cli
-from simzk.kafka.controller import channels
-from simzk.kafka.replay import inputs, player
-from simzk.kafka.replay.recorded_run import load
+from simzk.kafka.zookeeper_mode.controller import channels
+from simzk.kafka.zookeeper_mode.replay import inputs, player
+from simzk.kafka.zookeeper_mode.replay.recorded_run import load
 from tests.kafka.two_racks import DATA, RELEASES, replayed
 
 if TYPE_CHECKING:

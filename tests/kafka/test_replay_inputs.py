@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk
-from simzk.kafka.schemas.config import RATE_KEYS, REPLICAS_KEYS
-from simzk.kafka.tools.reassign_partitions import BROKER_THROTTLES
+from simzk.kafka.zookeeper_mode.schemas.config import RATE_KEYS, REPLICAS_KEYS
+from simzk.kafka.zookeeper_mode.tools.reassign_partitions import BROKER_THROTTLES
 from tests.kafka.made_recordings import MadeStep, record
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from simzk.errors import ZnodeError
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.schemas import admin, broker_registration, config, controller, partition_state, topic
-from simzk.kafka.schemas.cluster import uuid_text
-from simzk.kafka.schemas.json_text import NoJsonError
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from simzk.kafka.zookeeper_mode.schemas import admin, broker_registration, config, controller, partition_state, topic
+from simzk.kafka.zookeeper_mode.schemas.cluster import uuid_text
+from simzk.kafka.zookeeper_mode.schemas.json_text import NoJsonError
 from tests.kafka import recorded_story
 from tests.kafka.znode_codecs import written_again
 

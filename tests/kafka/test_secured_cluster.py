@@ -18,7 +18,7 @@ from simzk.kafka.cluster.zookeeper_access import ZooKeeperAccess
 from simzk.kafka.observation import recording
 from simzk.kafka.observation.recording import RecordedZnode, Recording
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.replay.transactions import RecordedTransaction, by_step, load
+from simzk.kafka.zookeeper_mode.replay.transactions import RecordedTransaction, by_step, load
 from tests.kafka.clusters import QUICK, quiet
 from tests.kafka.recorded_story import Story, play
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simzk.kafka.cluster.zookeeper_host import ADDRESS, ZooKeeperHost
-from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession, data_of
-from simzk.kafka.zookeeper_client.zk_client import create_request
+from simzk.kafka.zookeeper_mode.client.session import SessionExpiredError, ZooKeeperSession, data_of
+from simzk.kafka.zookeeper_mode.client.zk_client import create_request
 from simzk.simulation import Network, Process, Scheduler
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import Code, EventType

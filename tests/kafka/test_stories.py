@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from simzk.kafka.observation import recording
-from simzk.kafka.replay import allowed_differences, comparison, inputs
-from simzk.kafka.replay import transactions as comparable
-from simzk.kafka.replay.allowed_differences import StepContext
+from simzk.kafka.zookeeper_mode.replay import allowed_differences, comparison, inputs
+from simzk.kafka.zookeeper_mode.replay import transactions as comparable
+from simzk.kafka.zookeeper_mode.replay.allowed_differences import StepContext
 from tests.kafka import lab_stories, recorded_story, second_story
 from tests.kafka.lab_stories import LabStory
 from tests.kafka.recorded_story import Story
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simzk.kafka.observation.recording import Difference, RecordedZnode
-    from simzk.kafka.replay.allowed_differences import AllowedDifference
-    from simzk.kafka.replay.transactions import ComparableTransaction, RecordedTransaction
+    from simzk.kafka.zookeeper_mode.replay.allowed_differences import AllowedDifference
+    from simzk.kafka.zookeeper_mode.replay.transactions import ComparableTransaction, RecordedTransaction
 
 STORIES: dict[tuple[str, str], Story | SecondStory | LabStory] = {
     **{("first", release): Story(release) for release in recorded_story.RELEASES},

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.zookeeper_mode import paths
 
 RELEASES = ("0.8.2", "0.9", "1.0", "2.4", "3.9")
 

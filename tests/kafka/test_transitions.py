@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.controller.states import PartitionState, ReplicaState, transitions_of
 from simzk.kafka.releases.versions import VERSIONS, kafka_version
 from simzk.kafka.topic_partition import PartitionAndReplica, ReplicaAssignment, TopicPartition
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.controller.states import PartitionState, ReplicaState, transitions_of
 from tests.kafka.clusters import QUICK, quiet, topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-    from simzk.kafka.controller.context import ControllerContext
-    from simzk.kafka.controller.controller import KafkaController
+    from simzk.kafka.zookeeper_mode.controller.context import ControllerContext
+    from simzk.kafka.zookeeper_mode.controller.controller import KafkaController
     from simzk.simulation import Future
 
 PARTITIONS = """

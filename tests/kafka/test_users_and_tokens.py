@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.schemas import config, delegation_token, scram
-from simzk.kafka.schemas.broker_registration import decode_log_dir_failure, encode_log_dir_failure
-from simzk.kafka.schemas.delegation_token import DelegationToken
 from simzk.kafka.security.scram import credential
+from simzk.kafka.zookeeper_mode.schemas import config, delegation_token, scram
+from simzk.kafka.zookeeper_mode.schemas.broker_registration import decode_log_dir_failure, encode_log_dir_failure
+from simzk.kafka.zookeeper_mode.schemas.delegation_token import DelegationToken
 from tests.kafka.clusters import cluster, quiet
 from tests.kafka.foreign_znodes import Migration, decode_migration, encode_migration
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka import paths
 from simzk.kafka.broker.timing import BrokerTiming
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.replay.transactions import TransactionLog
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.replay.transactions import TransactionLog
 from simzk.zookeeper.transactions import CreateTxn
 from tests.kafka.clusters import QUICK, quiet, topic
 

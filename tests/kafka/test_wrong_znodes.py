@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.zookeeper_mode import paths
 from tests.kafka.test_readers import BARE, FORMS, mistakes
 
 pytestmark = pytest.mark.slow

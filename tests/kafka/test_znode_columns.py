@@ -9,12 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simzk.errors import ZnodeError
-from simzk.kafka.layout_import import read_states, read_topics
 from simzk.kafka.observation import recording
-from simzk.kafka.schemas import partition_state
-from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment
+from simzk.kafka.zookeeper_mode.layout_import import read_states, read_topics
+from simzk.kafka.zookeeper_mode.schemas import partition_state
+from simzk.kafka.zookeeper_mode.schemas import topic as topic_schema
+from simzk.kafka.zookeeper_mode.schemas.topic import TopicZnode
 from simzk.partitions.arrays import unpack
 from simzk.partitions.layouts.layout import LONGEST_LIST
 from tests.kafka.recorded_story import LAYOUTS, RELEASES

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.zookeeper_mode import paths
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import OPEN_ACL
 from tests.kafka.clusters import cluster, quiet, state_fields, topic

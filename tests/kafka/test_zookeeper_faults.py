@@ -6,10 +6,10 @@ import pytest
 
 import simzk
 from simzk.errors import ConfigError
-from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation.agreement import disagreements, read_written
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_mode import paths
 from tests.kafka.clusters import QUICK, cluster, happened, quiet, state_fields, topic, watch
 from tests.waiting import PATIENCE_S
 

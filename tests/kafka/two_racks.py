@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from simzk.kafka.replay.player import PlayedStep, Player
-from simzk.kafka.replay.recorded_run import load
+from simzk.kafka.zookeeper_mode.replay.player import PlayedStep, Player
+from simzk.kafka.zookeeper_mode.replay.recorded_run import load
 
 DATA = Path(__file__).parent / "data" / "two_racks"
 RELEASES = tuple(sorted(folder.name for folder in DATA.iterdir() if folder.is_dir()))

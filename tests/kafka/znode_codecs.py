@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from simzk.kafka.consumer import subscriptions as consumer
-from simzk.kafka.consumer.settings import consumer_version
 from simzk.kafka.releases.versions import VERSIONS, kafka_version
-from simzk.kafka.schemas import (
+from simzk.kafka.zookeeper_mode.consumer import subscriptions as consumer
+from simzk.kafka.zookeeper_mode.consumer.settings import consumer_version
+from simzk.kafka.zookeeper_mode.schemas import (
     acl,
     admin,
     broker_registration,
@@ -21,7 +21,7 @@ from simzk.kafka.schemas import (
     partition_state,
     topic,
 )
-from simzk.kafka.tools.acls import acl_rules_of
+from simzk.kafka.zookeeper_mode.tools.acls import acl_rules_of
 from tests.kafka.foreign_znodes import decode_extended_change, decode_migration
 
 if TYPE_CHECKING:

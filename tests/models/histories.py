@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.kafka import paths
 from simzk.kafka.broker.replica_logs import FetchedRecords, ReplicaLogs
-from simzk.kafka.schemas import partition_state
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas import partition_state
 from tests.models.replication import NO_EPOCH, NOBODY, Belief, Event, LeaderAndIsr, Model, Record, State
 
 if TYPE_CHECKING:

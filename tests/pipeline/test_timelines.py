@@ -12,7 +12,7 @@ import pytest
 
 import simzk.pipeline
 from simzk.kafka.observation.recording import load
-from simzk.kafka.schemas import partition_state, topic
+from simzk.kafka.zookeeper_mode.schemas import partition_state, topic
 from simzk.pipeline.timelines import tables as timelines
 from simzk.pipeline.timelines.tables import changes_of
 

@@ -18,7 +18,7 @@ import pytest
 from simzk.cli.report import timelines_tables
 from simzk.errors import ConfigError, SimzkError
 from simzk.kafka.observation.recording import load
-from simzk.kafka.schemas.cluster import encode_cluster_id
+from simzk.kafka.zookeeper_mode.schemas.cluster import encode_cluster_id
 from simzk.pipeline.saved import find_saved
 from simzk.pipeline.timelines.run import (
     Findings,

@@ -21,7 +21,7 @@ from simzk.zookeeper.persistence import TreeDigest, snapshot, touched_paths
 from simzk.zookeeper.replies import ConnectResponse, Reply
 from simzk.zookeeper.server import Server
 from simzk.zookeeper.sessions import password_of
-from tests.kafka.columnar.live_cluster import LiveCluster
+from tests.kafka.zookeeper_mode.columnar.live_cluster import LiveCluster
 from tests.serve.served import Served, ServedCluster, ServedEnsemble, served, served_ensemble
 from tests.serve.tcp_client import TcpClient, word
 from tests.serve.tls_files import FILES, client_tls

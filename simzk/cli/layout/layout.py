@@ -189,7 +189,7 @@ def _import(
 ) -> tuple[Layout, str]:
     """Return the layout from the given source, and the step of a recording."""
     if dump is not None:
-        from simzk.kafka.layout_import import layout_of_recording
+        from simzk.kafka.zookeeper_mode.layout_import import layout_of_recording
 
         used_step, layout = layout_of_recording(dump, step, _note, leave_out)
         return layout, used_step

@@ -12,7 +12,7 @@ from simzk.cli.console import write_json as write_document
 from simzk.cli.layout.show import EXTREMES, MOST_LISTED, NARROW_WIDTH, alarm
 from simzk.errors import ConfigError
 from simzk.garbage_collection import without_cyclic_gc
-from simzk.kafka.tools.plan_documents import what_if
+from simzk.kafka.zookeeper_mode.tools.plan_documents import what_if
 from simzk.partitions.arrays import NONE, sizes, unpack
 from simzk.partitions.layouts import read_layout, write_layout
 from simzk.partitions.plans.plan import PHASES

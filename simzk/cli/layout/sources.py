@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from kazoo.exceptions import NoAuthError
 
 from simzk.errors import ConfigError, ZnodeError
-from simzk.kafka import paths
-from simzk.kafka.layout_import import ignore_note, layout_from_tree, layout_of
-from simzk.kafka.schemas import topic
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.layout_import import ignore_note, layout_from_tree, layout_of
+from simzk.kafka.zookeeper_mode.schemas import topic
 from simzk.pipeline.logs.live_tree import Guest, session
 from simzk.serve.storage.directory_reader import DirectoryReader, as_config_errors
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.errors import LayoutError
 from simzk.jvm.scala_collections import mutable_order
-from simzk.kafka import paths
 from simzk.kafka.broker.configs import EntityConfigs
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
@@ -25,11 +24,12 @@ from simzk.kafka.requests import (
     CreateTopicRequest,
     DeleteTopicRequest,
 )
-from simzk.kafka.schemas import config
-from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment
-from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, KafkaZooKeeperClient
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.client.zk_client import ANY_VERSION, KafkaZooKeeperClient
+from simzk.kafka.zookeeper_mode.schemas import config
+from simzk.kafka.zookeeper_mode.schemas import topic as topic_schema
+from simzk.kafka.zookeeper_mode.schemas.topic import TopicZnode
 from simzk.partitions.assignment import Random, assign_replicas, start_index_for_addition
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import SetData

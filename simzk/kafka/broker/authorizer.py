@@ -15,21 +15,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
 from simzk.kafka.broker.notifications import Notifications
 from simzk.kafka.metadata.entities import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import AlterAclsRequest
-from simzk.kafka.schemas import acl as acl_schema
-from simzk.kafka.schemas.json_text import read_object
-from simzk.kafka.tools.acls import ToolAuthorizer, acl_rules_of, kind_of
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas import acl as acl_schema
+from simzk.kafka.zookeeper_mode.schemas.json_text import read_object
+from simzk.kafka.zookeeper_mode.tools.acls import ToolAuthorizer, acl_rules_of, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.requests import AdminResponse
-    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+    from simzk.kafka.zookeeper_mode.client.zk_client import KafkaZooKeeperClient
     from simzk.simulation import Process
 
 CLASS, OPEN, SUPER_USERS = "authorizer.class.name", "allow.everyone.if.no.acl.found", "super.users"

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import JavaRandom
 from simzk.jvm.scala_collections import long_map_order, mutable_order
-from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.broker.authorizer import Authorizer
 from simzk.kafka.broker.broker_log import BrokerLog
@@ -42,7 +41,6 @@ from simzk.kafka.broker.replication_quotas import ReplicationQuotas, moves_quota
 from simzk.kafka.broker.request_handlers import SETTINGS_OF_INTERNAL, RequestHandlers
 from simzk.kafka.broker.scram_credentials import ScramCredentials
 from simzk.kafka.client_requests.handlers import Context, ServingBroker
-from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from simzk.kafka.listeners import (
     ADVERTISED,
@@ -61,19 +59,21 @@ from simzk.kafka.releases.cluster_releases import BrokerRelease, registration_of
 from simzk.kafka.releases.settings import LOG_DIRS
 from simzk.kafka.requests import ProducerIdsRequest, ShutdownRequest, ShutdownResponse
 from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Disconnected
-from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
-from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
-from simzk.kafka.schemas.config import REPLICAS_KEYS
 from simzk.kafka.security.scram import SALT_BITS, salt_of
 from simzk.kafka.security.settings import PLAINTEXT, SaslSettings, check_protocol, sasl_settings, uses_sasl
-from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zookeeper_client.zk_client import (
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.client.session import SessionExpiredError, ZooKeeperSession
+from simzk.kafka.zookeeper_mode.client.zk_client import (
     NO_EPOCH,
     PERSISTENT_SEQUENTIAL,
     UNCLEAN_KEY,
     KafkaZooKeeperClient,
     ZooKeeperRefused,
 )
+from simzk.kafka.zookeeper_mode.controller.controller import KafkaController
+from simzk.kafka.zookeeper_mode.schemas.broker_registration import encode_log_dir_failure
+from simzk.kafka.zookeeper_mode.schemas.cluster import decode_cluster_id, encode_cluster_id
+from simzk.kafka.zookeeper_mode.schemas.config import REPLICAS_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -93,10 +93,10 @@ if TYPE_CHECKING:
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.requests import AdminResponse
     from simzk.kafka.rpc import Respond
-    from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.security.login import LoginRules
     from simzk.kafka.security.mechanisms import LoginToken
     from simzk.kafka.topic_partition import TopicPartition
+    from simzk.kafka.zookeeper_mode.schemas.broker_registration import BrokerRegistration
     from simzk.simulation import Future, Process
 
 T = TypeVar("T", int, None)
@@ -621,7 +621,7 @@ class Broker:
     @property
     def group_offsets(self) -> GroupOffsetStore:
         """Offsets of version 0 of OffsetCommit, in ZooKeeper."""
-        from simzk.kafka.zookeeper_client.group_offsets import GroupOffsets
+        from simzk.kafka.zookeeper_mode.client.group_offsets import GroupOffsets
 
         return GroupOffsets(self.client)
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from simzk.errors import ConfigError, ZnodeError
-from simzk.kafka import paths
 from simzk.kafka.metadata.cache import MetadataCache
 from simzk.kafka.releases.settings import RESERVED
-from simzk.kafka.zookeeper_client.session import stat_of
-from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.client.session import stat_of
+from simzk.kafka.zookeeper_mode.client.zk_client import ANY_VERSION
 from simzk.zookeeper.requests import SetData
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from simzk.kafka.client_requests.broker_faults import BrokerFaultPoint
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
-    from simzk.kafka.controller.channels import ChannelManagerFactory
     from simzk.kafka.metadata.changes import PartitionUpdate, ReplicaStop
     from simzk.kafka.observation.records import RecordLedger
     from simzk.kafka.releases.cluster_releases import BrokerRelease
@@ -37,7 +36,8 @@ if TYPE_CHECKING:
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.requests import ControlResponse
     from simzk.kafka.rpc import Connections
-    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
+    from simzk.kafka.zookeeper_mode.client.session import ZooKeeperSession
+    from simzk.kafka.zookeeper_mode.controller.channels import ChannelManagerFactory
     from simzk.simulation import History, Network, Process
 
 _TURN_US = 10_000

@@ -16,17 +16,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
 from simzk.kafka.broker.notifications import Notifications
 from simzk.kafka.log.segments import LogConfig, log_config
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.config_values import topic_problem
 from simzk.kafka.releases.settings import topic_keys
 from simzk.kafka.requests import AdminResponse, AlterConfigRequest
-from simzk.kafka.schemas import config
-from simzk.kafka.schemas.json_text import NoJsonError
-from simzk.kafka.zookeeper_client.session import SessionExpiredError, stat_of
-from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.client.session import SessionExpiredError, stat_of
+from simzk.kafka.zookeeper_mode.client.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
+from simzk.kafka.zookeeper_mode.schemas import config
+from simzk.kafka.zookeeper_mode.schemas.json_text import NoJsonError
 from simzk.zookeeper.replies import Code, OperationResult
 from simzk.zookeeper.requests import Check, Delete, GetData, Multi, SetData
 

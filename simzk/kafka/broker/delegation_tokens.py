@@ -15,14 +15,14 @@ import hmac
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from simzk.kafka import paths
 from simzk.kafka.broker.notifications import Notifications
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import AdminResponse, CreateTokenRequest, ExpireTokenRequest, RenewTokenRequest
-from simzk.kafka.schemas import delegation_token
-from simzk.kafka.schemas.delegation_token import DelegationToken
-from simzk.kafka.schemas.json_text import NoJsonError
-from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.client.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL
+from simzk.kafka.zookeeper_mode.schemas import delegation_token
+from simzk.kafka.zookeeper_mode.schemas.delegation_token import DelegationToken
+from simzk.kafka.zookeeper_mode.schemas.json_text import NoJsonError
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData
 

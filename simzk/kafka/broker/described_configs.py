@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from simzk.kafka import paths
 from simzk.kafka.releases.config_keys import (
     ConfigKey,
     alternatives,
@@ -25,6 +24,7 @@ from simzk.kafka.releases.config_keys import (
     topic_config_keys,
 )
 from simzk.kafka.releases.settings import FIRST_DESCRIBED, NEWEST, broker_defaults
+from simzk.kafka.zookeeper_mode import paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

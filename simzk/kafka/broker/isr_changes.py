@@ -34,13 +34,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from simzk.jvm.scala_collections import immutable_order, mutable_set_order
-from simzk.kafka import paths
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import IsrChangeRequest, IsrChangeResponse
 from simzk.kafka.rpc import Connections, Disconnected
-from simzk.kafka.schemas.admin import encode_partitions
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
-from simzk.kafka.zookeeper_client.zk_client import PERSISTENT_SEQUENTIAL
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.client.session import SessionExpiredError
+from simzk.kafka.zookeeper_mode.client.zk_client import PERSISTENT_SEQUENTIAL
+from simzk.kafka.zookeeper_mode.schemas.admin import encode_partitions
 from simzk.partitions.arrays import NONE, any_of, contained
 from simzk.partitions.transitions import expand_isr, shrink_isr
 from simzk.simulation import Process, Queue
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from simzk.kafka.metadata.changes import IsrProposal, Proposals
     from simzk.kafka.requests import AlteredPartitions, AlterPartitions
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
-    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+    from simzk.kafka.zookeeper_mode.client.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.states import States
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_long
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
-from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, KafkaZooKeeperClient
+from simzk.kafka.zookeeper_mode.client.session import SessionExpiredError
+from simzk.kafka.zookeeper_mode.client.zk_client import ANY_VERSION, KafkaZooKeeperClient
 from simzk.simulation import Process, Queue
 from simzk.zookeeper.requests import Delete
 

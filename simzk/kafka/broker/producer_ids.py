@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from simzk.errors import ZnodeError
 from simzk.kafka.metadata.plane import MetadataRefusedError, MetadataUnavailableError
 from simzk.kafka.rpc import Disconnected
-from simzk.kafka.schemas.cluster import PRODUCER_ID_BLOCK_SIZE
+from simzk.kafka.zookeeper_mode.schemas.cluster import PRODUCER_ID_BLOCK_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

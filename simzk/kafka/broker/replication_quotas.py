@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_long
-from simzk.kafka import paths
-from simzk.kafka.schemas.config import RATE_KEYS, REPLICAS_KEYS
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas.config import RATE_KEYS, REPLICAS_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
-from simzk.kafka.controller.state_machines import Strategy
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.structs import Message
 from simzk.kafka.requests import (
@@ -46,8 +44,10 @@ from simzk.kafka.requests import (
     ShutdownResponse,
     StopReplicasRequest,
 )
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
-from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.client.session import SessionExpiredError
+from simzk.kafka.zookeeper_mode.client.zk_client import ZooKeeperRefused
+from simzk.kafka.zookeeper_mode.controller.state_machines import Strategy
 from simzk.partitions.states import no_states
 from simzk.zookeeper.requests import GetData
 
@@ -62,11 +62,11 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.broker.replica_manager import BrokerEpochs
     from simzk.kafka.broker.transaction_markers import TransactionMarkers
-    from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.metadata.cache import MetadataCache
     from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest
     from simzk.kafka.rpc import Respond
-    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+    from simzk.kafka.zookeeper_mode.client.zk_client import KafkaZooKeeperClient
+    from simzk.kafka.zookeeper_mode.controller.controller import KafkaController
     from simzk.simulation import Future, Process
 
     Work = Callable[[], Coroutine[Future[Any], None, AdminResponse]]

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
-from simzk.kafka.schemas import scram
 from simzk.kafka.security.scram import MECHANISMS
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas import scram
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from simzk.kafka.security.scram import ScramCredential
-    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+    from simzk.kafka.zookeeper_mode.client.zk_client import KafkaZooKeeperClient
 
 _USERS = "users"
 

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.transaction_markers import TransactionMarkers
     from simzk.kafka.broker.transaction_verification import TransactionVerification
     from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler, ServingBroker
-    from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.coordinator.group_coordinator import GroupCoordinator
     from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator
     from simzk.kafka.metadata.plane import GroupOffsetStore
     from simzk.kafka.rpc import Respond
+    from simzk.kafka.zookeeper_mode.controller.controller import KafkaController
     from simzk.simulation import Future
 
 APIS: Final[Mapping[str, tuple[int, ...]]] = {

@@ -49,8 +49,8 @@ from simzk.kafka.requests import (
     ShutdownResponse,
     StopReplicasRequest,
 )
-from simzk.kafka.schemas.cluster import PRODUCER_ID_BLOCK_SIZE
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition, grouped_by_topic, named
+from simzk.kafka.zookeeper_mode.schemas.cluster import PRODUCER_ID_BLOCK_SIZE
 from simzk.partitions.arrays import NONE, pack
 from simzk.partitions.states import LeaderAndIsr, States
 from simzk.partitions.table import PartitionTable
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from simzk.kafka.client_requests.apis import ApiBroker
-    from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.rpc import Respond
+    from simzk.kafka.zookeeper_mode.controller.controller import KafkaController
 
 LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN = 4, 5, 6, 7
 ALTER_PARTITION, ENVELOPE, ALLOCATE_PRODUCER_IDS = 56, 58, 67

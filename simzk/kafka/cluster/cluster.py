@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Self, Type
 import numpy as np
 
 from simzk.errors import ConfigError, ZnodeError
-from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import is_topic_name
 from simzk.kafka.broker.broker import Broker
 from simzk.kafka.broker.cluster_resources import ClusterResources, IdGeneration, ReplicationOfLogs, generation_of
@@ -46,8 +45,6 @@ from simzk.kafka.cluster.zookeeper_access import (
     access_of,
 )
 from simzk.kafka.cluster.zookeeper_host import BrokerFaults, ZooKeeperHost
-from simzk.kafka.columnar import load_layout
-from simzk.kafka.controller.channels import BatchChannelManager, ControllerChannelManager
 from simzk.kafka.listeners import check_distinct
 from simzk.kafka.metadata.entities import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.observation.observer import Observer, Participant, SessionNames
@@ -74,19 +71,22 @@ from simzk.kafka.requests import (
     RenewTokenRequest,
 )
 from simzk.kafka.rpc import Connections
-from simzk.kafka.schemas import acl as acl_schema
-from simzk.kafka.schemas import controller as controller_schema
-from simzk.kafka.schemas import delegation_token, partition_state
-from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.schemas.cluster import UUID_BITS, uuid_text
-from simzk.kafka.schemas.config import sanitize
-from simzk.kafka.schemas.json_text import shown
-from simzk.kafka.schemas.scram import encode as encode_scram
 from simzk.kafka.security import scram
 from simzk.kafka.security.settings import PLAINTEXT
-from simzk.kafka.tools.acls import kind_of
-from simzk.kafka.tools.operator import Operator
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.columnar import load_layout
+from simzk.kafka.zookeeper_mode.controller.channels import BatchChannelManager, ControllerChannelManager
+from simzk.kafka.zookeeper_mode.schemas import acl as acl_schema
+from simzk.kafka.zookeeper_mode.schemas import controller as controller_schema
+from simzk.kafka.zookeeper_mode.schemas import delegation_token, partition_state
+from simzk.kafka.zookeeper_mode.schemas import topic as topic_schema
+from simzk.kafka.zookeeper_mode.schemas.cluster import UUID_BITS, uuid_text
+from simzk.kafka.zookeeper_mode.schemas.config import sanitize
+from simzk.kafka.zookeeper_mode.schemas.json_text import shown
+from simzk.kafka.zookeeper_mode.schemas.scram import encode as encode_scram
+from simzk.kafka.zookeeper_mode.tools.acls import kind_of
+from simzk.kafka.zookeeper_mode.tools.operator import Operator
 from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, contained, pack
 from simzk.partitions.table import PartitionTable
 from simzk.partitions.transitions import live_members
@@ -105,16 +105,16 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.ensemble_host import EnsembleHost
     from simzk.kafka.cluster.reassignment_command import ReassignmentCommand, Targets
-    from simzk.kafka.consumer.consumer import Consumer
-    from simzk.kafka.consumer.subscriptions import Subscription
     from simzk.kafka.metadata.cache import BrokerMetadata
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.protocol.errors import ErrorCode
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.requests import AppendResponse
-    from simzk.kafka.schemas.broker_registration import BrokerRegistration
-    from simzk.kafka.schemas.delegation_token import DelegationToken
-    from simzk.kafka.tools.reassign_partitions import Proposal
+    from simzk.kafka.zookeeper_mode.consumer.consumer import Consumer
+    from simzk.kafka.zookeeper_mode.consumer.subscriptions import Subscription
+    from simzk.kafka.zookeeper_mode.schemas.broker_registration import BrokerRegistration
+    from simzk.kafka.zookeeper_mode.schemas.delegation_token import DelegationToken
+    from simzk.kafka.zookeeper_mode.tools.reassign_partitions import Proposal
     from simzk.partitions.layouts import Layout
     from simzk.zookeeper.transactions import Transaction
 
@@ -1608,9 +1608,14 @@ class KafkaCluster:
         >>> {str(partition): thread for partition, thread in consumer.owned().items()}
         {'orders-0': 'billing_c1-0', 'orders-1': 'billing_c1-1'}
         """
-        from simzk.kafka.consumer.consumer import Consumer, ConsumerEnvironment, Identity, check_path_part
-        from simzk.kafka.consumer.settings import LINES, ConsumerConfig, consumer_version, line_of
-        from simzk.kafka.consumer.subscriptions import Subscription, static
+        from simzk.kafka.zookeeper_mode.consumer.consumer import (
+            Consumer,
+            ConsumerEnvironment,
+            Identity,
+            check_path_part,
+        )
+        from simzk.kafka.zookeeper_mode.consumer.settings import LINES, ConsumerConfig, consumer_version, line_of
+        from simzk.kafka.zookeeper_mode.consumer.subscriptions import Subscription, static
 
         check_path_part("group", group)
         check_path_part("consumer_id", consumer_id)

@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
-from simzk.kafka.columnar.layouts import configure_topics, ensure
-from simzk.kafka.schemas import broker_registration, partition_state
-from simzk.kafka.schemas import controller as controller_schema
-from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.schemas.cluster import encode_cluster_id
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.columnar.layouts import configure_topics, ensure
+from simzk.kafka.zookeeper_mode.schemas import broker_registration, partition_state
+from simzk.kafka.zookeeper_mode.schemas import controller as controller_schema
+from simzk.kafka.zookeeper_mode.schemas import topic as topic_schema
+from simzk.kafka.zookeeper_mode.schemas.cluster import encode_cluster_id
 from simzk.zookeeper.replies import Stat
 from simzk.zookeeper.server import Server
 from simzk.zookeeper.transactions import CreateSessionTxn, Transaction
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.schemas.broker_registration import BrokerRegistration
+    from simzk.kafka.zookeeper_mode.schemas.broker_registration import BrokerRegistration
     from simzk.partitions.layouts import Layout
 
 FIRST_SESSION_ID = 0x0100_0000_0000_0001

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from simzk.errors import ConfigError, LayoutError, ZnodeError
 from simzk.jvm.numbers import JavaRandom
-from simzk.kafka import paths
 from simzk.kafka.requests import AdminResponse, AlterConfigRequest, AlterReassignmentsRequest
-from simzk.kafka.schemas import admin as admin_schema
-from simzk.kafka.schemas import config as config_schema
-from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.tools import reassign_partitions as reassign_tool
-from simzk.kafka.tools.operator import ZOOKEEPER
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas import admin as admin_schema
+from simzk.kafka.zookeeper_mode.schemas import config as config_schema
+from simzk.kafka.zookeeper_mode.schemas import topic as topic_schema
+from simzk.kafka.zookeeper_mode.tools import reassign_partitions as reassign_tool
+from simzk.kafka.zookeeper_mode.tools.operator import ZOOKEEPER
 from simzk.partitions.assignment import assign_replicas
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from simzk.kafka.cluster.zookeeper_access import KafkaTree
     from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.tools.operator import Operator
-    from simzk.kafka.tools.reassign_partitions import Proposal
+    from simzk.kafka.zookeeper_mode.tools.operator import Operator
+    from simzk.kafka.zookeeper_mode.tools.reassign_partitions import Proposal
     from simzk.simulation import Future, RandomStream
 
 K = TypeVar("K")

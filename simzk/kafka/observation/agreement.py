@@ -24,19 +24,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
-from simzk.kafka.controller.states import ReplicaState
-from simzk.kafka.schemas import partition_state, topic
 from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, ReplicaAssignment, TopicPartition
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.controller.states import ReplicaState
+from simzk.kafka.zookeeper_mode.schemas import partition_state, topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.cluster.zookeeper_access import KafkaTree
-    from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.metadata.cache import MetadataCache
-    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
+    from simzk.kafka.zookeeper_mode.client.session import ZooKeeperSession
+    from simzk.kafka.zookeeper_mode.controller.context import ControllerContext
     from simzk.simulation import History
 
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 import numpy as np
 
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
-from simzk.kafka.controller.cluster_changes import RESTART_MISSED
 from simzk.kafka.metadata.changes import LEADER_DURING_DELETE
 from simzk.kafka.observation.invariants import FirstViolation
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.controller.cluster_changes import RESTART_MISSED
+from simzk.kafka.zookeeper_mode.schemas import partition_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

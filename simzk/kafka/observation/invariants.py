@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simzk.documents import is_number
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
-from simzk.kafka.schemas import controller, partition_state, topic
 from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas import controller, partition_state, topic
 from simzk.zookeeper import transactions as txns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from simzk.kafka.cluster.zookeeper_access import ObservableTree
-    from simzk.kafka.schemas.topic import TopicZnode
+    from simzk.kafka.zookeeper_mode.schemas.topic import TopicZnode
     from simzk.simulation import Event
 
     Assignments = Mapping[int, ReplicaAssignment]

@@ -17,12 +17,12 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from simzk.documents import is_number
-from simzk.kafka import paths
 from simzk.kafka.broker.replica_logs import NEVER_US
 from simzk.kafka.observation.beliefs import REFUSED
 from simzk.kafka.observation.invariants import FirstViolation
 from simzk.kafka.observation.observer import parse_state
 from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from simzk.kafka.zookeeper_mode import paths
 from simzk.partitions.rules import Order
 
 if TYPE_CHECKING:

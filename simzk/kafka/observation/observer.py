@@ -23,9 +23,10 @@ import numpy as np
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import next_int, parse_int
-from simzk.kafka import paths
 from simzk.kafka.cluster.zookeeper_host import ADDRESS
-from simzk.kafka.schemas import (
+from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas import (
     acl,
     admin,
     broker_registration,
@@ -36,10 +37,9 @@ from simzk.kafka.schemas import (
     feature,
     partition_state,
 )
-from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.schemas.json_text import read_value
-from simzk.kafka.schemas.topic import TopicZnode
-from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from simzk.kafka.zookeeper_mode.schemas import topic as topic_schema
+from simzk.kafka.zookeeper_mode.schemas.json_text import read_value
+from simzk.kafka.zookeeper_mode.schemas.topic import TopicZnode
 from simzk.partitions.arrays import unpack
 from simzk.simulation.history import Event
 from simzk.zookeeper import transactions as txns
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.broker import Broker
     from simzk.kafka.cluster.zookeeper_access import KafkaTree
-    from simzk.kafka.columnar import ColumnarTopics
-    from simzk.kafka.columnar.batches import Written
-    from simzk.kafka.tools.operator import Operator
+    from simzk.kafka.zookeeper_mode.columnar import ColumnarTopics
+    from simzk.kafka.zookeeper_mode.columnar.batches import Written
+    from simzk.kafka.zookeeper_mode.tools.operator import Operator
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.table import Partitions
     from simzk.simulation import History

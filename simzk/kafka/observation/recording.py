@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simzk.documents import gunzip, read_json
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
-from simzk.kafka.schemas import broker_registration, partition_state, topic
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas import broker_registration, partition_state, topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

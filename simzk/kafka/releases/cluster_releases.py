@@ -22,9 +22,9 @@ from simzk.errors import ConfigError
 from simzk.kafka.listeners import Listener
 from simzk.kafka.releases.settings import PROTOCOL, RESERVED, BrokerConfig
 from simzk.kafka.releases.versions import LINES, kafka_version
-from simzk.kafka.schemas import broker_registration, feature
-from simzk.kafka.schemas.broker_registration import BrokerRegistration
 from simzk.kafka.security.settings import PLAINTEXT
+from simzk.kafka.zookeeper_mode.schemas import broker_registration, feature
+from simzk.kafka.zookeeper_mode.schemas.broker_registration import BrokerRegistration
 from simzk.partitions.arrays import MAX_BROKER_ID
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ Rules of the module (docs/reference/kafka.md §0.1, §0.2):
   - a difference between releases is a field here, never an `if` on a version number elsewhere;
   - a field is declared once, with the first release of each value (`simzk.kafka.releases.since`);
   - rules for elections and ISR trimming are in `simzk.partitions.rules`, readers of znodes in
-    `simzk.kafka.schemas.json_text`, default settings and the keys of topics in `simzk.kafka.releases.settings`;
+    `simzk.kafka.zookeeper_mode.schemas.json_text`, default settings and the keys of topics in `settings`;
   - "recorded" means: read from znodes and transactions that brokers of that release wrote.
 """
 
@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from simzk.jvm.hash_codes import string_hash
-from simzk.kafka import paths
 from simzk.kafka import requests as protocol
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.since import Profile, before, by_release, since
-from simzk.kafka.schemas import (
+from simzk.kafka.topic_partition import Collections, TopicPartition, json_partition_hash, scala_json_partition_hash
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas import (
     admin,
     broker_registration,
     config,
@@ -28,16 +29,15 @@ from simzk.kafka.schemas import (
     partition_state,
     topic,
 )
-from simzk.kafka.topic_partition import Collections, TopicPartition, json_partition_hash, scala_json_partition_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from simzk.jvm.scala_collections import Scala
     from simzk.kafka.releases.texts import TopicTexts
-    from simzk.kafka.schemas.delegation_token import DelegationToken
-    from simzk.kafka.schemas.json_text import Reading
     from simzk.kafka.topic_partition import LeaderAndIsr
+    from simzk.kafka.zookeeper_mode.schemas.delegation_token import DelegationToken
+    from simzk.kafka.zookeeper_mode.schemas.json_text import Reading
     from simzk.partitions.rules import ElectionRules
 
 FetchOrder: TypeAlias = Literal["scala's maps", "java's maps", "by topic", "by topic, hashed"]

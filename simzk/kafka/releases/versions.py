@@ -12,7 +12,7 @@ from simzk.kafka.releases.profile import KafkaVersion
 from simzk.kafka.releases.settings import broker_defaults
 from simzk.kafka.releases.since import at_release
 from simzk.kafka.releases.texts import TopicTexts
-from simzk.kafka.schemas.json_text import Reading
+from simzk.kafka.zookeeper_mode.schemas.json_text import Reading
 from simzk.partitions.rules import rules_of
 
 LINES: Final = (

@@ -4,7 +4,7 @@ Rules of the module (docs/reference/kafka.md §2.11; KafkaController.onPartition
 
 1. A plan that repeats a partition, or names unknown partitions or invalid replicas, is rejected as a whole; the error
    lists the first ten partitions. Checks of Kafka's tools, which differ by release, are in
-   `simzk.kafka.tools.reassign_partitions`.
+   `simzk.kafka.zookeeper_mode.tools.reassign_partitions`.
 2. Rows are found by binary search, without a loop over partitions in Python.
 3. Phases are the states that a reassignment leaves in the znodes of its partitions. The phases of one partition follow
    each other; partitions of one plan proceed independently. A phase shows all partitions at the same step. A partition

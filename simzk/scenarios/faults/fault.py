@@ -16,9 +16,9 @@ from msgspec import Struct, field, structs
 
 from simzk.documents import is_number
 from simzk.errors import ConfigError
-from simzk.kafka import paths
 from simzk.kafka.cluster.clients.fleet import ClientFleet
 from simzk.kafka.cluster.clients.wire import Ports
+from simzk.kafka.zookeeper_mode import paths
 from simzk.scenarios.source import BrokerId, format_duration, parse_duration
 
 if TYPE_CHECKING:

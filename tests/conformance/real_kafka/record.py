@@ -33,9 +33,14 @@ import msgspec
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from simzk.kafka import paths
-from simzk.kafka.replay.actions import ActionRecord
-from simzk.kafka.replay.transactions import RECORDER, RecordedOperation, RecordedTransaction, operation_of
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.replay.actions import ActionRecord
+from simzk.kafka.zookeeper_mode.replay.transactions import (
+    RECORDER,
+    RecordedOperation,
+    RecordedTransaction,
+    operation_of,
+)
 from simzk.zookeeper.persistence.transaction_log import TransactionLogReader
 from tests.conformance.real_kafka.cluster import SETTINGS, RealBrokers, until
 from tests.conformance.real_kafka.proxy import Proxies
@@ -47,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.observation.recording import RecordedZnode
-    from simzk.kafka.replay.actions import ToolCommand
+    from simzk.kafka.zookeeper_mode.replay.actions import ToolCommand
 
 TICK_MS = 500
 MAX_SESSION_TIMEOUT_MS = 60_000

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import NoNodeError
 
-from simzk.kafka import paths
+from simzk.kafka.zookeeper_mode import paths
 from tests.conformance.real_kafka.cluster import until
 from tests.conformance.real_kafka.proxy import Proxies
 from tests.conformance.real_kafka.recorder import BrokersOnZooKeeper, main, on_zookeeper

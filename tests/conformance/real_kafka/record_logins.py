@@ -19,11 +19,11 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any
 
-from simzk.kafka import paths
 from simzk.kafka.metadata.entities import AclResource
-from simzk.kafka.schemas import acl, scram
-from simzk.kafka.schemas.config import sanitize
 from simzk.kafka.security.scram import credential
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas import acl, scram
+from simzk.kafka.zookeeper_mode.schemas.config import sanitize
 from tests.conformance.real_kafka import recorder
 from tests.conformance.real_kafka.cluster import until
 from tests.conformance.real_kafka.recorder import BROKER, RecordedBroker, started

@@ -9,7 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 import simzk
-from simzk.kafka.replay.actions import actions_of_step
+from simzk.kafka.zookeeper_mode.replay.actions import actions_of_step
 from simzk.zookeeper.requests import Create, SetData
 from tests.conformance.real_kafka.proxy import Proxies
 from tests.conformance.real_kafka.record import RACKS, STORY, record

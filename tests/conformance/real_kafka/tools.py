@@ -6,7 +6,7 @@ import subprocess
 import zipfile
 from typing import TYPE_CHECKING
 
-from simzk.kafka.replay.actions import ToolCommand
+from simzk.kafka.zookeeper_mode.replay.actions import ToolCommand
 from tests.conformance.real_kafka.releases import java
 from tests.waiting import PATIENCE_S
 

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simzk.kafka.log.record_batches import NEWEST, Record, encode_records
-from simzk.kafka.paths import CONTROLLER
 from simzk.kafka.protocol.classes import message_class
 from simzk.kafka.protocol.codec import decode_response, encode_request
 from simzk.kafka.protocol.messages import MetadataRequest, MetadataResponse
+from simzk.kafka.zookeeper_mode.paths import CONTROLLER
 from tests.kafka.client_requests.recorded import RELEASES
 from tests.kafka.client_requests.recorded_admin import UNKNOWN_SIZE
 from tests.kafka.client_requests.recorded_records import BEHIND, chance_masked

@@ -29,7 +29,7 @@ from simzk.kafka.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from simzk.kafka.schemas.config import decode as decode_config
+from simzk.kafka.zookeeper_mode.schemas.config import decode as decode_config
 from tests.kafka.client_requests.memory_client import MemoryClient
 
 if TYPE_CHECKING:

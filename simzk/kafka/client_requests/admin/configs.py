@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_int
 from simzk.jvm.scala_collections import mutable_order
-from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import name_problem
 from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.broker.described_configs import DEFAULT, LOGGER, TOPIC, ConfigEntry
@@ -51,6 +50,7 @@ from simzk.kafka.releases.config_values import broker_problem, resizing_problem,
 from simzk.kafka.releases.settings import topic_keys
 from simzk.kafka.releases.since import at_release
 from simzk.kafka.security.settings import base_key
+from simzk.kafka.zookeeper_mode import paths
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from simzk.kafka.client_requests.apis import ApiBroker
-    from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.releases.profile import OrderRules
     from simzk.kafka.rpc import Respond
+    from simzk.kafka.zookeeper_mode.controller.controller import KafkaController
 
 ELECT_LEADERS, ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS = 43, 45, 46
 _TEXTS: Mapping[ErrorCode, str | None] = {

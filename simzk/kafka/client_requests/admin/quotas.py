@@ -21,7 +21,6 @@ from simzk.errors import ZnodeError
 from simzk.jvm.hash_codes import java_map_hash, signed_32, string_hash
 from simzk.jvm.hash_map import hash_map_order
 from simzk.jvm.scala_collections import immutable_order
-from simzk.kafka import paths
 from simzk.kafka.broker.configs import is_address
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.metadata.plane import MetadataRefusedError, MetadataUnavailableError
@@ -32,7 +31,8 @@ from simzk.kafka.protocol.messages import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from simzk.kafka.schemas.config import sanitize
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas.config import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.metadata.plane import MetadataRefusedError, MetadataUnavailableError
 from simzk.kafka.protocol.errors import ErrorCode
@@ -23,10 +22,11 @@ from simzk.kafka.protocol.messages import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from simzk.kafka.schemas import scram
-from simzk.kafka.schemas.config import sanitize
 from simzk.kafka.security.scram import MECHANISMS as SCRAM_MECHANISMS
 from simzk.kafka.security.scram import MIN_ITERATIONS, credential_of
+from simzk.kafka.zookeeper_mode import paths
+from simzk.kafka.zookeeper_mode.schemas import scram
+from simzk.kafka.zookeeper_mode.schemas.config import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

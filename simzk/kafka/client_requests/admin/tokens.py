@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.delegation_tokens import DelegationTokens
     from simzk.kafka.client_requests.apis import ApiBroker
-    from simzk.kafka.schemas.delegation_token import DelegationToken
+    from simzk.kafka.zookeeper_mode.schemas.delegation_token import DelegationToken
     from simzk.simulation import Future
 
 CREATE_TOKEN, RENEW_TOKEN, EXPIRE_TOKEN, DESCRIBE_TOKENS = 38, 39, 40, 41

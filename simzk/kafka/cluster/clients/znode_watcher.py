@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession, data_of, stat_of
+from simzk.kafka.zookeeper_mode.client.session import SessionExpiredError, ZooKeeperSession, data_of, stat_of
 from simzk.simulation import Process
 from simzk.zookeeper.quotas import LIMITS_NAME, QUOTA_ROOT, STATS_NAME, read_totals
 from simzk.zookeeper.replies import Code, EventType

@@ -1,6 +1,0 @@
-"""Znodes of the topics of a large cluster stored as columns, as a backing of a `DataTree`."""
-
-from simzk.kafka.columnar.backing import ColumnarTopics
-from simzk.kafka.columnar.layouts import describe_brokers, load_layout
-
-__all__ = ["ColumnarTopics", "describe_brokers", "load_layout"]
