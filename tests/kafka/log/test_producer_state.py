@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.kafka.log.batches import ProducerStamp
+from simzk.kafka.log.batches import ProducerStamp, RecordBatch
 from simzk.kafka.log.log import Log
 from simzk.kafka.log.producer_state import (
     KEPT,
@@ -137,3 +137,67 @@ def test_a_marker_is_fenced_by_the_epochs_of_producer_and_coordinator() -> None:
         check_coordinator_batch(entry, marker._replace(coordinator_epoch=4)) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     )
     assert check_coordinator_batch(None, marker) is None
+
+
+@pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER])
+def test_a_producer_that_the_log_does_not_know_starts_with_0_up_to_2_4(error: ErrorCode) -> None:
+    """KIP-360: ProducerAppendInfo.checkSequence accepts any first sequence since then."""
+    old = SequenceRules(unknown=error)
+    for first in (0, 1, MAX_SEQUENCE):
+        stamp = ProducerStamp(7, 0, first)
+        assert check_sequence(None, stamp, 1) is None
+        assert check_sequence(None, stamp, 1, old) == (error if first else None)
+
+
+def test_a_duplicate_is_one_of_the_same_epoch() -> None:
+    """A new epoch forgets the batches of the one before (ProducerStateEntry.maybeUpdateProducerEpoch)."""
+    entry = appended(ProducerStamp(7, 3, 0), ProducerStamp(7, 3, 1), ProducerStamp(7, 4, 0))
+    again = check_sequence(entry, ProducerStamp(7, 4, 0), 1)
+    assert again == KeptBatch(0, 0, 2, 2)
+    assert check_sequence(entry, ProducerStamp(7, 4, 1), 1) is None
+    assert check_sequence(entry, ProducerStamp(7, 4, 2), 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    ended = after_append(entry, ProducerStamp(7, 5, -1, True, "abort", 1), 1, 3)
+    assert (ended.epoch, ended.batches, ended.last_sequence) == (5, (), -1)
+
+
+def test_a_batch_of_a_coordinator_that_is_no_marker_has_no_coordinator_epoch() -> None:
+    """Only ProducerAppendInfo.checkCoordinatorEpoch compares it, and only for markers."""
+    entry = appended(ProducerStamp(7, 3, -1, True, "commit", 5))
+    assert check_coordinator_batch(entry, ProducerStamp(7, 3, -1)) is None
+    assert check_coordinator_batch(entry, ProducerStamp(7, 2, -1)) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_producers_expire_when_their_last_batch_is_as_old_as_the_limit() -> None:
+    """ProducerStateManager.isProducerExpired: not before, not in a transaction, and never without a timestamp."""
+    states = ProducerStates()
+    for producer, (timestamp_ms, is_transactional) in enumerate(
+        [(-1, False), (0, False), (9, False), (10, False), (11, False), (10, True)]
+    ):
+        stamp = ProducerStamp(producer, 0, 0, is_transactional)
+        states.entries[producer] = after_append(None, stamp, 1, producer, timestamp_ms)
+    assert (states.expire(10), list(states.entries)) == (3, [0, 4, 5])
+    assert (states.expire(10), list(states.entries)) == (0, [0, 4, 5])
+
+
+def marker(producer: int, kind: str) -> ProducerStamp:
+    return ProducerStamp(producer, 0, -1, True, "abort" if kind == "abort" else "commit", 0)
+
+
+def test_the_first_unstable_offset_is_the_smallest_of_all() -> None:
+    """It is that of an open transaction, or of one with a marker that is not committed (firstUnstableOffset)."""
+    begun = [ProducerStamp(producer, 0, 0, True) for producer in range(3)]
+    stamps = [None, *begun, marker(1, "commit"), None, marker(0, "abort"), marker(2, "commit"), None]
+    batches = [RecordBatch(offset, 1, 0, offset, producer=stamp) for offset, stamp in enumerate(stamps)]
+    # With the last stable offset after each batch, by the high watermark.
+    for appended_to, by_watermark in (
+        (4, [1, 1, 1, 1, 1]),
+        (5, [1, 1, 1, 1, 1, 1]),
+        (7, [1, 1, 1, 1, 1, 1, 1, 3]),
+        (9, [1, 1, 1, 1, 1, 1, 1, 3, None, None]),
+    ):
+        states = ProducerStates(batches[:appended_to])
+        assert [states.first_unstable_offset(mark) for mark in range(appended_to + 1)] == by_watermark
+    states = ProducerStates(batches[:7])
+    states.forget_ended(frozenset(states.aborted_between(0, 7)))
+    assert [one.producer_id for one in states.ended] == [1]
+    assert states.aborted_between(0, 7) == []
