@@ -12,6 +12,7 @@ from simzk.kafka.observation.agreement import AGREEMENTS, MissedDeletions, disag
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 from simzk.kafka.zookeeper_mode.controller.states import ReplicaState
 from simzk.kafka.zookeeper_mode.schemas.admin import encode_reassignment
+from simzk.scenarios import expectations
 from simzk.scenarios.expectations import ExpectAgreed, ExpectDone, Observed
 from tests.kafka.clusters import cluster, quiet, topic
 
@@ -272,6 +273,21 @@ def test_a_reassignment_of_a_deleted_topic_is_kafkas_to_leave(line: str) -> None
         assert c.tree.get("/brokers/topics/gone") is None
         assert c.tree.get("/admin/reassign_partitions") is not None
         assert left(c) == []
+
+
+def test_a_reassignment_of_a_partition_that_a_known_bug_broke_is_excused(
+    c: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert c.controller is not None
+    context = c.brokers[c.controller].controller.context
+    context.being_reassigned[T0] = (1, 2)
+    c.pause(c.controller)
+    c.write_znode("/admin/reassign_partitions", encode_reassignment({T0: [1, 2]}), create=True)
+    c.run_for(1)
+    c.resume(c.controller)
+    assert len(left(c)) == 2
+    monkeypatch.setattr(expectations, "unserved_by_known_bug", lambda _cluster: frozenset({T0}))
+    assert left(c) == []
 
 
 def test_records_that_are_not_committed_are_left(c: KafkaCluster) -> None:

@@ -251,7 +251,14 @@ def controller_differences(context: ControllerContext, written: WrittenState) ->
         yield f"the controller takes {sorted(context.brokers)} for the live brokers"
     for what, left in (
         ("brokers that shut down", context.shutting_down),
-        ("reassignments", [one for one in context.being_reassigned if one.topic not in written.deleted]),
+        (
+            "reassignments",
+            [
+                one
+                for one in context.being_reassigned
+                if one.topic not in written.deleted and one not in written.excused
+            ],
+        ),
         ("preferred elections", context.pending_elections),
         ("deletions", [name for name in context.to_be_deleted if name not in written.deleted]),
         ("failed directories", [broker for broker, failed in context.on_failed_dirs.items() if failed]),
