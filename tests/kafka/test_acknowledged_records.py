@@ -223,6 +223,32 @@ def test_followers_of_a_leader_without_its_records_differ_under_the_next_leader(
         assert not monitor.violations
 
 
+def test_a_committed_batch_that_a_leader_lacked_may_be_acknowledged_later() -> None:
+    """A former leader of an old release that has the batch still answers its producer."""
+    with ruled("0.8.2") as c:
+        topic(c, "t", {0: [1, 2]})
+        produce(c, 1, acks=1)
+        partition, ledger = TopicPartition("t", 0), c.record_ledger
+        (batch,) = c.brokers[1].replicas.replicas[partition].log.batches
+        other = batch._replace(identity=batch.identity + 1)
+        ledger.on_watermark(partition, 0, [other], 1)
+        ledger.on_leader(2, partition, 1, Log())
+        before = ledger.acknowledged
+        ledger.acknowledge(1, partition, other, 0, -1, 1, (1, 2))
+        assert ledger.acknowledged == before + 1
+
+
+def test_a_batch_without_an_epoch_may_be_lost_after_an_upgrade() -> None:
+    """Followers of a new release truncate it to their high watermark, too."""
+    with ruled("3.9") as c:
+        topic(c, "t", {0: [1, 2]})
+        partition, ledger, old = TopicPartition("t", 0), c.record_ledger, Log()
+        batch = old.append(1, leader_epoch=-1, identity=77)
+        ledger.acknowledge(1, partition, batch, 0, -1, 1, (1, 2))
+        ledger.on_leader(2, partition, 1, Log())
+        assert losses(c) == [(1, "KIP-101")]
+
+
 def test_records_acknowledged_too_early_violate_the_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Producing, "_has_passed", lambda *_: True)
     with ruled("3.9", min_insync_replicas=2) as c:

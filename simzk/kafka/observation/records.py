@@ -35,6 +35,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.log.log import find_batch, first_difference
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ class RecordLedger:
     ) -> None:
         """Check that enough replicas have a batch that is acknowledged; a replica that crashed may have had it."""
         assert required <= len(replicas), "no batch has more copies than replicas"
-        if self._defects() or partition in self._unclean:
+        if self._defects_of(batch) or partition in self._unclean:
             return
         crashed, copies = self._crashed.get(partition, {}), 0
         for replica in replicas:
@@ -283,11 +284,7 @@ class RecordLedger:
         self, broker: int, partition: TopicPartition, leader_epoch: int, batches: Iterable[RecordBatch]
     ) -> None:
         """Note batches that a leader sends to a consumer."""
-        gone = self._gone.get(partition, {})
         for batch in batches:
-            noted = gone.pop(batch, None)
-            if noted is not None:
-                self._noted[partition][batch] = noted
             noted = self._note(partition, batch, leader_epoch)
             noted.commit(leader_epoch, 1)
             if not noted.is_read:
@@ -296,13 +293,13 @@ class RecordLedger:
                 self._compare_with_newest(broker, partition, noted, leader_epoch)
 
     def _note(self, partition: TopicPartition, batch: RecordBatch, leader_epoch: int) -> _Noted:
-        """Return what is noted of a batch."""
-        assert batch not in self._gone.get(partition, ()), "a lost batch is found again before it is noted"
+        """Return what is noted of a batch, also of one that a leader lacked before anybody relied on it."""
         batches = self._noted.get(partition)
         if batches is None:
             batches = self._noted[partition] = {}
         if (found := batches.get(batch)) is None:
-            found = batches[batch] = _Noted(batch, leader_epoch)
+            gone = self._gone.get(partition, {}).pop(batch, None)
+            found = batches[batch] = gone or _Noted(batch, leader_epoch)
         return found
 
     def _compare_with_newest(self, broker: int, partition: TopicPartition, noted: _Noted, leader_epoch: int) -> None:
@@ -392,7 +389,7 @@ class RecordLedger:
                 self.logs_match.violate(
                     f"{partition} is committed up to {log.high_watermark} by broker {broker}, "
                     f"but broker {member} of its ISR differs at offset {offset}",
-                    issue=self._defects(),
+                    issue=self._defects_of(find_batch(log, offset)),
                 )
 
     def _is_of_epoch_led_again(self, partition: TopicPartition, log: Log, offset: int) -> bool:
@@ -497,7 +494,16 @@ class RecordLedger:
         own = lost.crashed.get(leader)
         if (own is not None and own.is_missed) or self._led_again.get(partition) == lost.leader_epoch:
             return "crash without a controller"
-        return self._defects() or UNEXPLAINED
+        return self._defects_of(lost.batch) or UNEXPLAINED
+
+    def _defects_of(self, batch: RecordBatch | None) -> str:
+        """Return the defects of the cluster's releases by which a batch may be lost; empty for none.
+
+        Followers truncate a batch without a leader epoch to their high watermark (KIP-101). A leader of an old release
+        has appended it, or one at an old protocol, and it stays so after an upgrade.
+        """
+        has_no_epoch = batch is not None and batch.leader_epoch == NO_EPOCH
+        return self._defects() or ("KIP-101" if has_no_epoch else "")
 
 
 class RecordInvariant:
