@@ -445,7 +445,8 @@ class Group:
 
     def _update(self, member: _Member, request: JoinRequest, respond: Callable[[JoinResult], None]) -> None:
         member.protocols = request.protocols
-        member.session_ms, member.rebalance_ms = request.session_ms, request.rebalance_ms
+        if self.rules.updates_timeouts:
+            member.session_ms, member.rebalance_ms = request.session_ms, request.rebalance_ms
         member.respond_join = respond
 
     def _replace_static(self, request: JoinRequest, member_id: str, respond: Callable[[JoinResult], None]) -> None:
@@ -453,18 +454,11 @@ class Group:
         assert request.instance_id is not None
         assert member_id not in self._members
         before, leader_before = self._member_of_instance[request.instance_id], self.leader
-        member = self._members.pop(before)
+        member = self._members[before]
+        timeouts = member.session_ms, member.rebalance_ms
         self._answer_join(member, JoinResult(ErrorCode.FENCED_INSTANCE_ID, before))
         self._answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
-        member.member_id = member_id
-        self._members[member_id] = member
-        self._member_of_instance[request.instance_id] = member_id
-        if before in self._unsynced:
-            del self._unsynced[before]
-            self._unsynced[member_id] = None
-        if self.leader == before:
-            self.leader = member_id
-        self._expect_heartbeat(member)
+        self._rename(member, member_id)
         self._update(member, request, respond)
         if self.state == GroupState.COMPLETING_REBALANCE and self.rules.rebalances_for_replaced:
             self._prepare_rebalance()
@@ -474,10 +468,30 @@ class Group:
         elif self.state == GroupState.STABLE and self._choose_protocol() != self.protocol_name:
             self._rebalance_if_possible()
         elif self.state == GroupState.STABLE:
-            self._keep_generation(member, leader_before or NO_MEMBER, request)
+            self._keep_generation(member, before, timeouts, leader_before or NO_MEMBER, request)
 
-    def _keep_generation(self, member: _Member, leader_before: str, request: JoinRequest) -> None:
-        """Answer a static member that restarted in a stable group, when the group is stored."""
+    def _rename(self, member: _Member, member_id: str) -> None:
+        """Give a static member another id, and expect a heartbeat with that."""
+        before, instance_id = member.member_id, member.instance_id
+        assert instance_id is not None
+        del self._members[before]
+        member.member_id = self._member_of_instance[instance_id] = member_id
+        self._members[member_id] = member
+        if before in self._unsynced:
+            del self._unsynced[before]
+            self._unsynced[member_id] = None
+        if self.leader == before:
+            self.leader = member_id
+        self._expect_heartbeat(member)
+
+    def _keep_generation(
+        self, member: _Member, before: str, timeouts: tuple[int, int], leader_before: str, request: JoinRequest
+    ) -> None:
+        """Answer a static member that restarted in a stable group, when the group is stored.
+
+        If it cannot be stored, the process before keeps its place, with the timeouts that it had, but with the
+        subscription of the new one (GroupCoordinator.updateStaticMemberAndRebalance, KAFKA-10284).
+        """
         assert self.state == GroupState.STABLE
         assert self._members[member.member_id] is member
 
@@ -487,6 +501,8 @@ class Group:
             if error != ErrorCode.NONE:
                 result = self._result_for(member, with_members=False)
                 self._answer_join(member, result._replace(error=error, member_id=NO_MEMBER, leader=leader_before))
+                member.session_ms, member.rebalance_ms = timeouts
+                self._rename(member, before)
             elif request.skips_assignment:
                 is_leader = self.leader == member.member_id
                 result = self._result_for(member, with_members=is_leader)

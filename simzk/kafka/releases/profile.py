@@ -781,9 +781,11 @@ class GroupRules(Profile):
     """Error of FindCoordinator for an unknown kind of coordinator."""
     rebalances_for_replaced: bool = since((2, 5))
     """A static member that restarts before the members have their assignments begins a rebalance."""
-    stores_replaced: bool = since((2, 6))
+    stores_replaced: bool = since((2, 6, 1))
     """A static member that restarts in a stable group is stored with its new id, and rebalances the group if that
     changes the protocol (KAFKA-10284; sizes of logs recorded in 2.4 and 2.8)."""
+    updates_timeouts: bool = since((3, 3, 2))
+    """A member that joins again brings new timeouts; before that it keeps those of its first request (KAFKA-14009)."""
     has_coordinator_texts: bool = since((2, 4))
     """FindCoordinator has a text for each result."""
     failed_generation: int = by_release(0, ((2, 4), -1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from simzk.kafka.coordinator.coordinator_log import (
     OFFSETS_TOPIC,
@@ -18,6 +19,9 @@ from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.simulation import Process, Scheduler
 from tests.kafka.coordinator.replicated_log import LogOfBroker, ReplicatedLog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 GROUP = "g"
 TOPIC = "orders"
@@ -206,3 +210,81 @@ class Consumer:
             self.assigned = tuple(result.assignment)
         else:
             self._obey(result.error)
+
+
+class Member:
+    """A member whose requests a test sends one by one.
+
+    Args:
+        brokers: the brokers.
+        rebalance_ms, session_ms: its timeouts.
+        instance_id: for a static member.
+        name: is in its subscription.
+
+    Attributes:
+        joined, synced: the responses.
+    """
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        rebalance_ms: int = 10_000,
+        session_ms: int = 60_000,
+        instance_id: str | None = None,
+        name: str = "",
+    ) -> None:
+        self.joined: list[JoinResult] = []
+        self.synced: list[SyncResult] = []
+        self.member_id = ""
+        self.name = name
+        self._brokers = brokers
+        self.rebalance_ms = rebalance_ms
+        self.session_ms = session_ms
+        self._instance_id = instance_id
+
+    def join(
+        self, *, accepts_id: bool = False, skips_assignment: bool = False, protocols: tuple[str, ...] = ("range",)
+    ) -> None:
+        """Send JoinGroup."""
+        request = JoinRequest(
+            self.member_id,
+            self._instance_id,
+            "c",
+            "/h",
+            self.session_ms,
+            self.rebalance_ms,
+            "consumer",
+            tuple((name, f"{name} of {self.name}".encode()) for name in protocols),
+            accepts_id,
+            skips_assignment,
+        )
+        self._brokers.coordinator.join(GROUP, request, self._on_joined)
+
+    def _on_joined(self, result: JoinResult) -> None:
+        self.joined.append(result)
+        self.member_id = result.member_id or self.member_id
+
+    def sync(self, assignments: Mapping[str, bytes] | None = None) -> None:
+        """Send SyncGroup, with the assignments if it leads."""
+        generation = self.joined[-1].generation
+        request = SyncRequest(self.member_id, generation, self._instance_id, None, None, assignments or {})
+        self._brokers.coordinator.sync(GROUP, request, self.synced.append)
+
+    def beat(self, generation: int | None = None) -> ErrorCode:
+        """Send a heartbeat of the last generation that it joined, or of another one."""
+        generation = self.joined[-1].generation if generation is None else generation
+        return self._brokers.coordinator.heartbeat(GROUP, self.member_id, generation, self._instance_id)
+
+    def leave(self) -> ErrorCode | list[ErrorCode]:
+        """Send LeaveGroup."""
+        return self._brokers.coordinator.leave(GROUP, [(self.member_id, self._instance_id)])
+
+
+def joined(brokers: Brokers, count: int) -> list[Member]:
+    """Return members of the first generation."""
+    members = [Member(brokers) for _ in range(count)]
+    for member in members:
+        member.join()
+    brokers.run_for(7)  # twice the delay of the first rebalance
+    assert [member.joined[-1].generation for member in members] == [1] * count
+    return members
