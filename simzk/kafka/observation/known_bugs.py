@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.broker import Broker
     from simzk.kafka.broker.replica_logs import Replica
+    from simzk.kafka.cluster.traffic import Traffic
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
     from simzk.kafka.observation.invariants import ObservedZnodes
     from simzk.kafka.observation.observer import EventState
@@ -57,6 +58,7 @@ class ObservedCluster(Protocol):
     scheduler: Scheduler
     zookeeper_host: ZooKeeperHost
     record_ledger: RecordLedger
+    traffic: Traffic
 
     @property
     def controller(self) -> int | None:
@@ -125,6 +127,7 @@ class Scene:
                 or host.is_frozen
                 or host.rules.active
                 or self.cluster.network.has_faults
+                or self.cluster.traffic.connections.faults
                 or any(broker.paused for broker in self.cluster.brokers.values())
             ):
                 self._disturbed_us = now_us
@@ -1060,7 +1063,6 @@ class MarkersWritten(LastingCondition):
 
     name = "a prepared transaction gets its markers"
     lasts_us = 40 * _SECOND_US
-    needs_calm = False
 
     def wrong(self) -> Iterator[tuple[object, ...]]:
         for broker in self.scene.running:

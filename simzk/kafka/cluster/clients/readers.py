@@ -206,8 +206,9 @@ class SessionReader(FetchingClient):
                 led = await self._led_partitions()
                 if len(led) > 1 and not self.stream.below(PAUSES_IN):
                     led.pop(self.stream.choice(list(led)))
-                if led:
-                    await self._fetch(led)
+                if not led:  # no leader is known
+                    continue
+                await self._fetch(led)
                 for partition in list(self._lost):
                     await self._find_position(partition)
             except Disconnected:
