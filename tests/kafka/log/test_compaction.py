@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.kafka.log.batches import NewBatch
-from simzk.kafka.log.compaction import compact, dirty_part
+from simzk.kafka.log.compaction import DirtyPart, compact, dirty_part
 from simzk.kafka.log.log import Log
 from simzk.kafka.log.record_batches import (
     GZIP,
     BatchProducer,
     Record,
     decode_entry,
+    delete_horizon_ms,
     encode_batch,
     encode_marker,
     encode_messages,
@@ -249,3 +250,123 @@ def test_power_loss_keeps_full_segments() -> None:
     assert log.flushed == 2
     assert log.lose_unflushed() == 1
     log.check()
+
+
+def left_by_cleaner(filled: Filled, dirty: DirtyPart, now_ms: int) -> tuple[list[tuple[int, list[int]]], set[int]]:
+    """Return what LogCleaner of 3.9 leaves: base offset and offsets of the records of each batch, and the index.
+
+    The index is that of aborted transactions, by the offsets of their markers.
+
+    Read the log from its start, as Cleaner.cleanInto does with CleanedTransactionMetadata: a marker may go when no
+    batch of its transaction is left, and the last batch of a producer stays without records.
+    """
+    batches = filled.log.batches
+    aborted: set[int] = set()
+    has_batches: dict[int, bool] = {}  # whether the transaction of a marker has batches, by the offset of the marker
+    begun: dict[int, list[int]] = {}
+    last_of: dict[int, int] = {}
+    for batch in batches:
+        stamp = batch.producer
+        if stamp is None:
+            continue
+        if stamp.marker is None:
+            begun.setdefault(stamp.producer_id, []).append(batch.base_offset)
+            last_of[stamp.producer_id] = batch.base_offset
+        else:
+            ended = begun.pop(stamp.producer_id, [])
+            has_batches[batch.base_offset] = bool(ended)
+            if stamp.marker == "abort":
+                aborted.update(ended)
+    newest: dict[bytes | None, int] = {}
+    for batch in batches:
+        if batch.next_offset <= dirty.end and batch.base_offset not in aborted | has_batches.keys():
+            newest.update({one.key: one.offset for one in records_of(batch) if one.offset >= dirty.start})
+    left = []
+    index: set[int] = set()
+    for batch in batches:
+        stamp = batch.producer
+        is_abort = stamp is not None and stamp.marker == "abort"
+        if batch.base_offset >= dirty.end:
+            index |= {batch.base_offset} if is_abort else set()
+            continue
+        records = records_of(batch)
+        assert batch.payload is not None
+        horizon_ms = delete_horizon_ms(batch.payload)
+        keeps_deletes = horizon_ms is None or now_ms < horizon_ms
+        if batch.base_offset in aborted:
+            offsets = []
+        elif batch.base_offset in has_batches:
+            is_kept = (has_batches[batch.base_offset] and bool(records)) or keeps_deletes
+            offsets = [one.offset for one in records if is_kept]
+            index |= {batch.base_offset} if is_abort and has_batches[batch.base_offset] and records else set()
+        else:
+            offsets = [
+                one.offset
+                for one in records
+                if one.offset >= newest.get(one.key, -1) and (one.value is not None or keeps_deletes)
+            ]
+        if offsets or batch.base_offset in last_of.values():
+            left.append((batch.base_offset, offsets))
+    return left, index
+
+
+@given(rounds=st.lists(STEPS, min_size=1, max_size=3), pause_ms=st.sampled_from((1, 100, 1000)))
+def test_compaction_leaves_what_the_cleaner_leaves(rounds: list[list[Step]], pause_ms: int) -> None:
+    """Compare each batch and record, and the sizes and times of the segments (Cleaner.cleanSegments)."""
+    filled, now_ms = Filled("3.9"), 1_000
+    for steps in rounds:
+        filled.fill(steps, now_ms)
+        now_ms += pause_ms
+        log = filled.log
+        dirty = dirty_part(log, CONFIG, filled.rules, now_ms)
+        if not dirty.is_due(CONFIG):
+            continue
+        expected, index = left_by_cleaner(filled, dirty, now_ms)
+        later = [batch for batch in log.batches if batch.base_offset >= dirty.end]
+        modified = {one.base_offset: one.modified_ms for one in log.segments}
+        assert filled.compact(now_ms)
+        found = [batch for batch in log.batches if batch.base_offset < dirty.end]
+        assert [(one.base_offset, [record.offset for record in records_of(one)]) for one in found] == expected
+        assert [batch for batch in log.batches if batch.base_offset >= dirty.end] == later
+        ends = [*(one.base_offset for one in log.segments[1:]), log.end]
+        for segment, end in zip(log.segments, ends, strict=True):
+            assert segment.size_bytes == sum(one.size_bytes for one in log.batches_of(segment, end))
+            assert segment.modified_ms == max(
+                at for base, at in modified.items() if segment.base_offset <= base < end or base == segment.base_offset
+            )
+        assert log.flushed >= dirty.end
+        ended = [] if log.producers is None else log.producers.ended
+        assert {one.last_offset for one in ended if one.is_aborted} == index
+
+
+def test_a_log_is_compacted_when_more_than_its_ratio_is_dirty() -> None:
+    """LogCleanerManager.grabFilthiestCompactedLog: nothing dirty is never due, overdue records are at once."""
+    config = LogConfig(min_cleanable_ratio=0.5)
+    for clean, dirty, is_overdue, is_due in (
+        (50, 50, False, False),
+        (50, 51, False, True),
+        (99, 1, True, True),
+        (50, 0, True, False),
+        (0, 0, False, False),
+    ):
+        part = DirtyPart(0, 9, clean, dirty, is_overdue)
+        assert part.is_due(config) == is_due
+        assert part.ratio == (dirty / (clean + dirty) if dirty else 0)
+    assert not DirtyPart(0, 9, 0, 0, is_overdue=False).is_due(LogConfig(min_cleanable_ratio=-1))
+
+
+@pytest.mark.parametrize(("lag_ms", "end"), [(0, 6), (70, 6), (71, 4), (80, 4), (81, 2), (90, 2), (91, 0)])
+def test_records_younger_than_the_lag_are_not_compacted(lag_ms: int, end: int) -> None:
+    """LogCleanerManager.cleanableOffsets: the first segment with a largest timestamp after now less the lag."""
+    log = Log()
+    for number in range(4):
+        for _ in range(2):
+            payload = encode_batch([Record(b"k", b"v", (), 10 + 10 * number)], base_offset=log.end)
+            log.make_room([NewBatch(1, payload)], CONFIG, 10 + 10 * number)
+            log.append(1, leader_epoch=0, identity=log.end, payload=payload)
+        log.roll(10 + 10 * number)
+    log.set_high_watermark(log.end)
+    log.segments = log.segments[:-1]
+    config = CONFIG._replace(min_compaction_lag_ms=lag_ms)
+    found = dirty_part(log, config, kafka_version("3.9").log, now_ms=100)
+    assert (found.end, found.dirty_bytes > 0) == (end, end > 0)
