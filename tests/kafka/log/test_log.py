@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -339,3 +339,95 @@ def test_a_truncation_that_removes_nothing_removes_an_epoch_without_records() ->
     log.epochs.assign(1, 1)
     assert log.truncate(1) == 0
     assert log.epochs.latest == 0
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["append", "append", "append", "commit", "truncate", "delete", "roll", "clean", "flush", "restart"]
+        ),
+        st.integers(1, 4),
+        st.floats(0, 1),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=200)
+@given(OPERATIONS)
+@example([("append", 4, 0), ("roll", 1, 0), ("append", 4, 0), ("clean", 1, 0), ("truncate", 1, 0.25)])
+def test_segments_and_sizes_follow_from_what_was_appended(operations: list[tuple[str, int, float]]) -> None:
+    """Beside a list of all batches on disk and of the base offsets of segments (UnifiedLog, LocalLog.truncateTo).
+
+    A segment stays on disk until all of it is below the log start offset; a truncation below that restarts the log.
+    """
+    log = Log()
+    on_disk: list[tuple[RecordBatch, int, bool]] = []
+    bases: list[int] = []
+    start = end = flushed = watermark = 0
+    clean: int | None = None
+    for now, (kind, count, part) in enumerate(operations):
+        if kind == "append":
+            payload = encode_batch([Record(b"k", bytes(number), (), now) for number in range(count)], base_offset=end)
+            log.make_room([NewBatch(count, payload)], LogConfig(), now)
+            is_sent = part > 0.5
+            batch = log.append(count, leader_epoch=0, identity=now, payload=payload, at_us=now, is_as_sent=is_sent)
+            bases = bases or [start]
+            on_disk.append((batch, now, is_sent or count == 1))
+            end += count
+        elif kind == "commit":
+            watermark = watermark + round(part * (end - watermark))
+            log.set_high_watermark(watermark)
+        elif kind == "truncate":
+            offset = round(part * end)
+            assert log.truncate(offset) == end - offset
+            if offset < start:
+                on_disk, bases, clean, start, flushed = [], [], None, offset, offset
+            elif offset < end:
+                bases = [base for base in bases if base <= offset]
+                clean = clean if clean is None else min(clean, offset)
+            on_disk = [one for one in on_disk if one[0].next_offset <= offset]
+            end, flushed, watermark = offset, min(flushed, offset), min(watermark, offset)
+        elif kind == "delete":
+            start += round(part * (watermark - start)) if watermark > start else 0
+            if watermark < start:
+                continue
+            log.delete_before(start)
+            bases = [base for base in bases if base > start or base == max(one for one in bases if one <= start)]
+            flushed = max(flushed, start)
+        elif kind == "roll" and bases:
+            log.roll(now)
+            if end > bases[-1]:
+                bases.append(end)
+                flushed = end
+        elif kind == "clean" and len(bases) > 1:
+            clean = log.compacted_to = bases[-1]
+        elif kind == "flush":
+            before = now - count
+            log.flush_older(before)
+            flushed = max([flushed, *(min(one.next_offset, end) for one, at, _ in on_disk if at <= before)])
+            assert log.flushed >= flushed  # a part of a batch that a truncation removed may be older
+            flushed = log.flushed
+        elif kind == "restart":
+            offset = end + count
+            log.restart_at(offset)
+            on_disk, bases, clean = [], [], None
+            start = end = flushed = watermark = offset
+        on_disk = [one for one in on_disk if one[0].base_offset >= (bases[0] if bases else start)]
+        log.check()
+        assert (log.start, log.end, log.high_watermark, log.flushed) == (start, end, watermark, flushed)
+        assert log.last_stable_offset == watermark
+        live = [(one, is_sent) for one, _, is_sent in on_disk if one.next_offset > start]
+        assert list(log.batches) == [one for one, _ in live]
+        assert [log.was_sent(one) for one, _ in live] == [is_sent for _, is_sent in live]
+        assert log.size_bytes == sum(one.size_bytes for one, _, _ in on_disk)
+        assert ([segment.base_offset for segment in log.segments], log.compacted_to) == (bases, clean)
+        for segment, until in zip(log.segments, [*bases[1:], end][: len(bases)], strict=True):
+            inside = [one for one, _, _ in on_disk if segment.base_offset <= one.base_offset < until]
+            assert segment.size_bytes == sum(one.size_bytes for one in inside)
+            assert segment.largest_ms == max((one.max_timestamp_ms for one in inside), default=-1)
+            assert log.batches_of(segment, until) == [one for one in inside if one.next_offset > start]
+        for offset in range(start, end):
+            beyond = [one for one, _ in live if one.next_offset > offset]
+            after = [base for base in bases if beyond and base > beyond[0].base_offset]
+            assert log.segment_end(offset) == (after[0] if after else end)
