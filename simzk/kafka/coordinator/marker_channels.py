@@ -143,12 +143,12 @@ class MarkerChannels:
             return
         assert set(errors) <= _DONE | _RETRIED | _FENCED, f"a marker was answered with {errors}"
         marked = [partition for partition, error in zip(partitions, errors, strict=True) if error in _DONE]
+        if marked:
+            transaction.on_marked(marked)
         if not _FENCED.isdisjoint(errors):
             transaction.is_fenced = True
             return
         self._retry(transaction, [one for one, error in zip(partitions, errors, strict=True) if error in _RETRIED])
-        if marked:
-            transaction.on_marked(marked)
 
 
 def _request(markers: list[_Marker]) -> WriteTxnMarkersRequest:
