@@ -319,6 +319,103 @@ def test_a_later_epoch_blocks_the_id_up_to_2_4() -> None:
         assert decisions(brokers) == [[], [], []]
 
 
+@pytest.mark.parametrize("request_", ["InitProducerId", "AddPartitionsToTxn", "EndTxn", "none"])
+@pytest.mark.parametrize(("release", "defers"), [("2.6", False), ("2.7", True), ("3.9", True)])
+def test_the_next_request_of_anybody_completes_a_transaction(request_: str, release: str, defers: bool) -> None:
+    """Or the end of the followers' long polls does (KAFKA-8334)."""
+    brokers = Brokers(release)
+    producer, other = Producer(brokers).begin(), Producer(brokers, "other").begin()
+    producer.add(ORDERS[0])
+    producer.end(is_commit=True)
+    brokers.run_for(0.1)
+    assert decisions(brokers)[0] == [True]
+    assert state_of(brokers) == (TransactionState.PREPARE_COMMIT if defers else TransactionState.COMPLETE_COMMIT)
+    if request_ == "InitProducerId":
+        other.init()
+    elif request_ == "AddPartitionsToTxn":
+        other.add(ORDERS[1])
+    elif request_ == "EndTxn":
+        other.end(is_commit=True)
+    brokers.run_for(0.02)
+    is_complete = state_of(brokers) == TransactionState.COMPLETE_COMMIT
+    assert is_complete == (not defers or request_ != "none")
+    brokers.run_for(0.5)
+    assert state_of(brokers) == TransactionState.COMPLETE_COMMIT
+    brokers.check()
+
+
+def stored(brokers: Brokers, transactional_id: str = ID) -> TransactionSnapshot:
+    """Return what is known of an id."""
+    found = brokers.coordinator.describe(transactional_id)
+    assert isinstance(found, TransactionSnapshot), found
+    return found
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_each_transition_changes_what_it_says_and_nothing_else(is_commit: bool) -> None:
+    """Compare with TransactionMetadata.prepare...; the next coordinator reads the same."""
+    brokers = Brokers()
+    brokers.run_for(1)
+    producer = Producer(brokers)
+    seen = []
+
+    def note() -> None:
+        seen.append(stored(brokers))
+        brokers.move(1 - brokers.log.leader)
+        brokers.run_for(0.1)
+        assert stored(brokers) == seen[-1]._replace(last_epoch=-1, last_producer_id=-1)
+        brokers.run_for(0.9)
+
+    def now_ms() -> int:
+        return brokers.scheduler.now_us // 1000
+
+    def expect(name: str, before: int, partitions: tuple[int, ...], start: int | None, epoch: int = 0) -> None:
+        last = seen[-1]
+        assert (last.state.name, last.epoch) == (name, epoch)
+        assert last.partitions == tuple(ORDERS[number] for number in partitions)
+        assert before <= last.updated_ms <= now_ms()
+        assert last.start_ms == (-1 if start is None else seen[start].updated_ms)
+        assert last.timeout_ms == 30_000
+
+    before = now_ms()
+    assert producer.init(timeout_ms=30_000) == NONE
+    note()
+    expect("EMPTY", before, (), None)
+    before = now_ms()
+    assert producer.add(ORDERS[1]) == NONE
+    note()
+    expect("ONGOING", before, (1,), 1)
+    before = now_ms()
+    assert producer.add(ORDERS[0], ORDERS[1]) == NONE
+    note()
+    expect("ONGOING", before, (1, 0), 1)
+    assert producer.add(ORDERS[0]) == NONE
+    assert stored(brokers).updated_ms == seen[-1].updated_ms, "nothing is added"
+    brokers.is_reachable = False
+    before = now_ms()
+    assert producer.end(is_commit=is_commit) == NONE
+    kind = "COMMIT" if is_commit else "ABORT"
+    note()
+    expect(f"PREPARE_{kind}", before, (1, 0), 1)
+    brokers.is_reachable = True
+    brokers.run_for(LONG_S)
+    note()
+    expect(f"COMPLETE_{kind}", before, (), 1)
+    before = now_ms()
+    assert producer.add(ORDERS[2]) == NONE
+    note()
+    expect("ONGOING", before, (2,), 5)
+    assert producer.end(is_commit=True) == NONE
+    brokers.run_for(LONG_S)
+    assert producer.init(timeout_ms=30_000, names_itself=True) == NONE
+    assert stored(brokers).last_epoch == 0
+    assert stored(brokers)._replace(last_epoch=-1, last_producer_id=-1, updated_ms=0) == seen[0]._replace(
+        epoch=1, last_epoch=-1, last_producer_id=-1, updated_ms=0
+    )
+    assert producer.init(timeout_ms=20_000) == NONE
+    assert (stored(brokers).timeout_ms, stored(brokers).epoch, stored(brokers).last_epoch) == (20_000, 2, -1)
+
+
 def test_verification_names_the_partitions_that_were_not_added() -> None:
     brokers = Brokers()
     producer = Producer(brokers).begin()
@@ -330,6 +427,10 @@ def test_verification_names_the_partitions_that_were_not_added() -> None:
     assert verify(ID, identity._replace(epoch=1), ORDERS[:1]) == [FENCED]
     assert verify("other", identity, ORDERS[:1]) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
     assert verify("", identity, ORDERS[:1]) == [ErrorCode.INVALID_REQUEST]
+    assert verify(ID, identity._replace(producer_id=1), ORDERS[:2]) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
     brokers.is_reachable = False
     producer.end(is_commit=True)
     assert verify(ID, identity, ORDERS[:1]) == [CONCURRENT]
+    brokers.is_reachable = True
+    brokers.run_for(LONG_S)
+    assert verify(ID, identity, ORDERS[:1]) == [ErrorCode.INVALID_TXN_STATE]
