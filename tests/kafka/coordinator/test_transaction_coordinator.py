@@ -416,6 +416,120 @@ def test_each_transition_changes_what_it_says_and_nothing_else(is_commit: bool) 
     assert (stored(brokers).timeout_ms, stored(brokers).epoch, stored(brokers).last_epoch) == (20_000, 2, -1)
 
 
+def test_a_loaded_transaction_is_aborted_after_its_timeout() -> None:
+    brokers = Brokers()
+    producer = Producer(brokers).begin()
+    producer.add(ORDERS[0])
+    brokers.move(1)
+    brokers.run_for(TIMEOUT_MS / 1000 + 15)
+    assert state_of(brokers) == TransactionState.COMPLETE_ABORT
+    assert [(one.producer.epoch, one.coordinator_epoch) for one in brokers.markers[ORDERS[0]]] == [(1, 2)]
+
+
+def test_only_the_present_coordinator_sends_markers() -> None:
+    """Cancel those of a coordinator that is gone (TransactionMarkerRequestCompletionHandler)."""
+    brokers = Brokers()
+    producer = Producer(brokers).begin()
+    producer.add(*ORDERS)
+    brokers.is_reachable = False
+    producer.end(is_commit=True)
+    for leader in (1, 0, 1):
+        brokers.run_for(0.2)
+        brokers.move(leader)
+    assert list(brokers.coordinators[0].without_markers()) == []
+    brokers.is_reachable = True
+    brokers.run_for(0.01)
+    assert decisions(brokers) == [[], [], []], "the log is being loaded"
+    brokers.run_for(LONG_S)
+    assert [[one.coordinator_epoch for one in brokers.markers[partition]] for partition in ORDERS] == [[4]] * 3
+    assert state_of(brokers) == TransactionState.COMPLETE_COMMIT
+    brokers.check()
+
+
+@pytest.mark.parametrize("rotates", [False, True])
+@pytest.mark.parametrize("meanwhile", ["nothing", "no ids", "a move", "another producer"])
+def test_what_happens_while_a_producer_id_is_asked_for(rotates: bool, meanwhile: str) -> None:
+    """TransactionCoordinator.handleInitProducerId and prepareInitProducerIdTransit."""
+    brokers = Brokers()
+    if rotates:
+        exhausted = TransactionSnapshot(7, MAX_EPOCH - 1, TIMEOUT_MS)
+        record = CoordinatorRecord(encode_transaction_key(ID), encode_transaction(exhausted))
+        brokers.log.batches.append(CoordinatorBatch((record,)))
+        brokers.move(0)
+        brokers.move(1)
+        brokers.move(0)
+        brokers.run_for(0.1)
+    brokers.has_ids = meanwhile != "no ids"
+    answers: list[ProducerIdentity | ErrorCode] = []
+    others: list[ProducerIdentity | ErrorCode] = []
+    expected = ProducerIdentity(7, MAX_EPOCH - 1) if rotates else None
+    brokers.coordinator.init_producer_id(ID, TIMEOUT_MS, expected, answers.append)
+    assert answers == []
+    if meanwhile == "a move":
+        brokers.move(1)
+    elif meanwhile == "another producer":
+        brokers.run_for(0.0005)
+        brokers.coordinator.init_producer_id(ID, TIMEOUT_MS, None, others.append)
+    brokers.run_for(0.1)
+    error = {"no ids": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "a move": ErrorCode.NOT_COORDINATOR}
+    assert answers == [error.get(meanwhile, ProducerIdentity(101, 0))]
+    if meanwhile == "another producer":
+        assert others == [CONCURRENT], "the first one is being stored"
+    if meanwhile == "nothing":
+        producer = Producer(brokers, identity=expected)
+        if rotates:
+            assert (producer.init(names_itself=True), producer.identity) == (NONE, (101, 0)), "a repeated request"
+            producer.identity = ProducerIdentity(7, MAX_EPOCH - 2)
+            assert producer.init(names_itself=True) == FENCED
+        Producer(brokers).begin()
+        producer.identity = expected or ProducerIdentity(101, 5)
+        assert producer.init(names_itself=True) == FENCED
+    brokers.check()
+
+
+def test_an_id_is_in_use_while_it_is_removed_and_stays_if_that_fails() -> None:
+    """TransactionStateManager.removeExpiredTransactionalIds: the id is DEAD until the tombstone is appended."""
+    brokers = Brokers(
+        transactional_id_expiration_ms=1000, transaction_remove_expired_transaction_cleanup_interval_ms=10_000
+    )
+    producer = Producer(brokers).begin()
+    brokers.log.rejects = True
+    brokers.run_for(10.1)
+    brokers.log.rejects = False
+    assert producer.add(ORDERS[0]) == NONE, "the removal has failed"
+    producer.end(is_commit=False)
+    brokers.run_for(0.6)
+    at_us = brokers.scheduler.now_us
+    while brokers.log.records[-1].value is not None:
+        brokers.run_for(0.001)
+        assert brokers.scheduler.now_us < at_us + 20_000_000, "it expires"
+    answers: list[ErrorCode] = []
+    assert producer.identity is not None
+    brokers.coordinator.add_partitions(ID, producer.identity, [ORDERS[0]], answers.append)
+    brokers.run_for(1)
+    assert answers == [CONCURRENT]
+    assert brokers.coordinator.transactions() == []
+    brokers.run_for(10)
+    assert Producer(brokers).begin().identity == (102, 0)
+    brokers.check()
+
+
+def test_ids_are_listed_when_all_are_loaded() -> None:
+    brokers = Brokers()
+    for name in ("a", "b"):
+        Producer(brokers, name).begin().add(ORDERS[0])
+    brokers.move(1)
+    assert brokers.coordinator.transactions() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert brokers.coordinators[0].transactions() == []
+    brokers.run_for(0.1)
+    listed = brokers.coordinator.transactions()
+    assert not isinstance(listed, ErrorCode)
+    assert [(one.transactional_id, one.stored.producer_id) for one in listed] == [("a", 101), ("b", 102)]
+    assert not brokers.coordinator.has_pending
+    assert Producer(brokers, "x" * 32_768).init() == ErrorCode.UNKNOWN_SERVER_ERROR, "too long for a record"
+    assert Producer(brokers, "").init() == ErrorCode.INVALID_REQUEST
+
+
 def test_verification_names_the_partitions_that_were_not_added() -> None:
     brokers = Brokers()
     producer = Producer(brokers).begin()

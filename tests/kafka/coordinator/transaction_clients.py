@@ -55,6 +55,7 @@ class Brokers:
         leaders: leaders of the data partitions, as far as the brokers know.
         is_reachable: whether requests to the leader of the data partitions arrive.
         session_expires: whether the sessions of the brokers expire while they read in ZooKeeper.
+        has_ids: whether there are producer ids.
         recorded: what the coordinators recorded.
     """
 
@@ -66,6 +67,7 @@ class Brokers:
         self.markers: dict[TopicPartition, list[Marker]] = {partition: [] for partition in ORDERS}
         self.is_reachable = True
         self.session_expires = False
+        self.has_ids = True
         self.recorded: list[str] = []
         self.next_id = 100
         self.leaders: dict[TopicPartition, int] = dict.fromkeys(ORDERS, LEADER)
@@ -101,7 +103,7 @@ class Brokers:
     def _take_id(self, answer: Callable[[int | None], None]) -> None:
         """Call back with the next producer id, later."""
         self.next_id += 1
-        producer_id = self.next_id
+        producer_id = self.next_id if self.has_ids else None
         self.process.call_later(NETWORK_US, lambda: answer(producer_id))
 
     def move(self, leader: int) -> None:
