@@ -13,8 +13,9 @@ from simzk.kafka.zookeeper_mode.client.zk_client import create_request
 from simzk.simulation import Network, Process, Scheduler
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import Code, EventType
-from simzk.zookeeper.requests import Delete, GetData, SetData
+from simzk.zookeeper.requests import ConnectRequest, Delete, GetData, SetData, SetWatches
 from simzk.zookeeper.server import Server
+from simzk.zookeeper.sessions import password_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -333,3 +334,86 @@ def test_closing_a_session_deletes_its_ephemerals_at_once(world: World) -> None:
     world.run(world.session.call(create_request("/mine", None, 1)))
     world.run(world.session.close(), seconds=0.1)
     assert "/mine" not in world.server.tree
+
+
+class Wire:
+    """What a client sends: time in milliseconds since the start, xid and request."""
+
+    def __init__(self, world: World) -> None:
+        self.sent: list[tuple[int, int, Any]] = []
+        self._original, self._world = world.host.send, world
+        self._start_us = world.scheduler.now_us
+        world.host.send = self._send  # type: ignore[method-assign]
+
+    def _send(self, link: Any, xid: int, request: Any) -> None:
+        if link.session_names[0] != "other":
+            self.sent.append((round((self._world.scheduler.now_us - self._start_us) / 1000), xid, request))
+        self._original(link, xid, request)
+
+    def requests(self, kind: type) -> list[Any]:
+        """Return the requests of a kind, and forget all."""
+        found = [request for _, _, request in self.sent if type(request) is kind]
+        self.sent.clear()
+        return found
+
+
+def test_an_idle_client_pings_a_third_of_the_timeout_after_its_last_request(world: World) -> None:
+    """ClientCnxn.SendThread.run: half of its read timeout; a reply that is read starts no pause anew."""
+    world.run(world.session.call(create_request("/a", None)), seconds=0.01)
+    wire = Wire(world)
+    world.run(world.session.call(GetData("/a", False)), seconds=3)
+    world.run(world.session.call(GetData("/a", False)), seconds=5)
+    assert [(at_ms, xid) for at_ms, xid, _ in wire.sent] == [(0, 2), (2000, -2), (3000, 3), (5000, -2), (7000, -2)]
+
+
+def test_a_reconnected_client_names_its_session_and_all_its_watches(world: World) -> None:
+    """ClientCnxn.SendThread.primeConnection: each kind by what answered, and the last zxid that was seen."""
+    session = world.session
+    for path in ("/a", "/b", "/c", "/d", "/none", "/later"):
+        session.data_handlers[path] = lambda _kind: None
+        session.child_handlers[path] = lambda: None
+
+    async def prepare() -> None:
+        for path in ("/a", "/b", "/c", "/d"):
+            await session.call(create_request(path, b""))
+        await session.get_data("/a")
+        await session.exists("/b")
+        await session.get_children("/c")
+        await session.get_data("/d")
+        await session.get_children("/d")
+        await session.exists("/none")
+        await session.exists("/later")
+        await session.get_data("/none/below")
+        await session.get_children("/none/below")
+
+    world.run(prepare())
+    wire = Wire(world)
+
+    def reconnected() -> tuple[ConnectRequest, list[SetWatches]]:
+        wire.sent.clear()
+        session.break_connection()
+        world.sleep(3)
+        first = wire.sent[0][2]
+        assert isinstance(first, ConnectRequest)
+        return first, wire.requests(SetWatches)
+
+    zxid = world.server.zxid
+    asked, (watches,) = reconnected()
+    assert asked == ConnectRequest(0, zxid, TIMEOUT_MS, session.session_id, password_of(session.session_id), False)
+    assert watches == SetWatches(zxid, ("/a", "/b", "/d"), ("/none", "/later"), ("/c", "/d"))
+    world.run(session.call(create_request("/later", b"")))
+    world.run(session.call(create_request("/c/below", b"")))
+    world.write_behind("/a", b"x")
+    world.delete_behind("/d")
+    _, (watches,) = reconnected()
+    assert watches[1:] == (("/b",), ("/none",), ())
+    session.break_connection()
+    world.server.expire(session.session_id, world.host.now_ms())
+    old = session.session_id
+    wire.sent.clear()
+    world.sleep(6)
+    asked, again = [request for _, _, request in wire.sent if isinstance(request, ConnectRequest)][-2:]
+    assert asked.session_id == old
+    # A new session is that of a new ZooKeeper client, which has seen nothing (ZooKeeperClient.reinitialize).
+    assert again == ConnectRequest(0, 0, TIMEOUT_MS, 0, bytes(16), False)
+    assert wire.requests(SetWatches) == []

@@ -390,6 +390,7 @@ class ZooKeeperSession:
         self.last_session_id = self.session_id
         self.session_id = 0
         self._password = bytes(_PASSWORD_LENGTH)
+        self._last_zxid = 0  # a new ZooKeeper client has seen nothing (ZooKeeperClient.reinitialize, ClientCnxn)
         waiting = [*self._in_flight, *self._waiting]
         self._in_flight.clear()
         self._waiting.clear()
