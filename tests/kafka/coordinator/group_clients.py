@@ -242,11 +242,11 @@ class Member:
         self.session_ms = session_ms
         self._instance_id = instance_id
 
-    def join(
+    def request(
         self, *, accepts_id: bool = False, skips_assignment: bool = False, protocols: tuple[str, ...] = ("range",)
-    ) -> None:
-        """Send JoinGroup."""
-        request = JoinRequest(
+    ) -> JoinRequest:
+        """Return its JoinGroup request."""
+        return JoinRequest(
             self.member_id,
             self._instance_id,
             "c",
@@ -258,16 +258,25 @@ class Member:
             accepts_id,
             skips_assignment,
         )
+
+    def join(
+        self, *, accepts_id: bool = False, skips_assignment: bool = False, protocols: tuple[str, ...] = ("range",)
+    ) -> None:
+        """Send JoinGroup."""
+        request = self.request(accepts_id=accepts_id, skips_assignment=skips_assignment, protocols=protocols)
         self._brokers.coordinator.join(GROUP, request, self._on_joined)
 
     def _on_joined(self, result: JoinResult) -> None:
         self.joined.append(result)
         self.member_id = result.member_id or self.member_id
 
+    def sync_request(self, generation: int, assignments: Mapping[str, bytes] | None = None) -> SyncRequest:
+        """Return its SyncGroup request."""
+        return SyncRequest(self.member_id, generation, self._instance_id, None, None, assignments or {})
+
     def sync(self, assignments: Mapping[str, bytes] | None = None) -> None:
         """Send SyncGroup, with the assignments if it leads."""
-        generation = self.joined[-1].generation
-        request = SyncRequest(self.member_id, generation, self._instance_id, None, None, assignments or {})
+        request = self.sync_request(self.joined[-1].generation, assignments)
         self._brokers.coordinator.sync(GROUP, request, self.synced.append)
 
     def beat(self, generation: int | None = None) -> ErrorCode:

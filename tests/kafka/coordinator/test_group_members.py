@@ -269,3 +269,35 @@ def test_who_waits_is_sent_to_the_next_coordinator() -> None:
     assert (len(leader.joined), len(again[0].joined), len(again[1].joined)) == (1, 1, 1)
     assert old.describe(GROUP) is None
     brokers.check()
+
+
+@pytest.mark.parametrize(
+    ("release", "completing", "stranger"),
+    [
+        ("0.9", REBALANCE, REBALANCE),
+        ("0.10.0", REBALANCE, UNKNOWN),
+        ("2.7", REBALANCE, UNKNOWN),
+        ("2.8", NONE, UNKNOWN),
+    ],
+)
+def test_heartbeats_in_each_state(release: str, completing: ErrorCode, stranger: ErrorCode) -> None:
+    """GroupCoordinator.handleHeartbeat of the release."""
+    brokers = Brokers(release)
+    member, other = Member(brokers, session_ms=20_000), Member(brokers, session_ms=20_000)
+    other.member_id = "other"
+    stale = ErrorCode.ILLEGAL_GENERATION
+
+    def beats() -> list[ErrorCode]:
+        return [member.beat(1), member.beat(2), other.beat(1)]
+
+    member.join()
+    brokers.run_for(4)
+    assert beats() == [completing, stale if release != "0.9" else REBALANCE, stranger]
+    member.sync()
+    brokers.run_for(0.1)
+    assert beats() == [NONE, stale, UNKNOWN]
+    other.member_id = ""
+    other.join()
+    other.member_id = "other"
+    assert beats() == [REBALANCE, stale if release != "0.9" else REBALANCE, stranger]
+    brokers.check()
