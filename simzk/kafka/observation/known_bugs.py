@@ -340,21 +340,38 @@ class ElectedInAssignmentOrder(StateCondition):
 
 
 class DeadLeaveAtFailover(Condition):
-    """A new controller removes the brokers that are not registered from the ISRs of live leaders."""
+    """A new controller removes the brokers that are not registered from the ISRs of live leaders.
+
+    What a leader adds to an ISR after the election is left out: see `LiveJoin`.
+    """
 
     name = "a failover removes dead brokers from ISRs"
-    kinds = frozenset({"ready"})
+    kinds = frozenset({"elected", "ISR expanded", "ready"})
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._expanded: dict[str, None] = {}  # partitions whose ISR has grown since the election
 
     @staticmethod
     def issue_of(version: KafkaVersion) -> str:
         return "" if version.rules.failover_trims_dead else "KAFKA-3143"
 
     def on_event(self, event: Event) -> None:
+        if event.what == "elected":
+            self._expanded = {}
+        elif event.what == "ISR expanded":
+            self._expanded[event.subject] = None
+        else:
+            self._check(event)
+
+    def _check(self, event: Event) -> None:
         number = broker_of(event.who, "controller")
         assert number is not None, "controllers are ready"
         context = self.scene.cluster.brokers[number].controller.context
         for partition, state in self.scene.znodes.states.items():
             if state.leader not in context.brokers or partition.topic in self.scene.deleting:
+                continue
+            if str(partition) in self._expanded:
                 continue
             dead = [broker for broker in state.isr if broker not in context.brokers]
             if dead:
