@@ -170,7 +170,14 @@ def stable_group(cluster: simzk.KafkaCluster, client: MemoryClient, subscription
 
 @pytest.mark.parametrize(
     ("subscription", "is_known"),
-    [(SUBSCRIBED, True), (SUBSCRIBED[:-1], False), (SUBSCRIBED[:12], False), (b"\0", False), (b"", False)],
+    [
+        (SUBSCRIBED, True),
+        (SUBSCRIBED[:-1], False),
+        (SUBSCRIBED[:-4] + b"\0\0\0\2a", False),
+        (SUBSCRIBED[:12], False),
+        (b"\0", False),
+        (b"", False),
+    ],
 )
 def test_offsets_of_topics_that_members_read_are_not_deleted(
     cluster: simzk.KafkaCluster, subscription: bytes, is_known: bool

@@ -10,6 +10,7 @@ from simzk.kafka.coordinator.coordinator_log import LOAD_US
 from simzk.kafka.coordinator.group import GroupState
 from simzk.kafka.coordinator.group_coordinator import GroupDescription, GroupOverview
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, CommittedOffset
+from simzk.kafka.coordinator.transaction import ProducerIdentity
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.coordinator.group_clients import GROUP, TOPIC, Brokers, Consumer, Member
@@ -246,4 +247,137 @@ def test_each_answer_to_a_sync_of_a_stable_group_lets_the_session_begin_anew() -
     assert described(brokers).state == GroupState.STABLE
     brokers.run_for(2.1)
     assert described(brokers).state == GroupState.EMPTY
+    brokers.check()
+
+
+@pytest.mark.parametrize("was_in_use", [False, True])
+def test_offsets_are_deleted_while_a_group_that_was_empty_begins_anew(was_in_use: bool) -> None:
+    """Members of a new group may read any topic, of one that was empty none yet (computeSubscribedTopics)."""
+    brokers = Brokers()
+    commit(brokers, {P0: 5})
+    if was_in_use:
+        first = Member(brokers)
+        first.join()
+        brokers.run_for(4)
+        first.leave()
+        assert described(brokers).snapshot.generation == 2
+    Member(brokers).join()
+    assert described(brokers).state == GroupState.PREPARING_REBALANCE
+    refused = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    assert brokers.coordinator.delete_offsets(GROUP, [P0]) == {P0: NONE if was_in_use else refused}
+    assert fetched(brokers, P0) == [None if was_in_use else 5]
+    brokers.check()
+
+
+def test_names_that_no_record_can_hold_are_refused() -> None:
+    """An exception of the broker is UNKNOWN_SERVER_ERROR; nothing is kept of the group."""
+    brokers = Brokers()
+    failed, name = ErrorCode.UNKNOWN_SERVER_ERROR, "x" * 32_768
+    assert brokers.coordinator.heartbeat(name, "m", 1, None) == failed
+    assert commit(brokers, {P0: 1}, group=name) == {P0: failed}
+    assert commit(brokers, {P0: 1}, group=name[1:]) == {P0: NONE}
+    member = Member(brokers, instance_id=name)
+    member.join()
+    assert [one.error for one in member.joined] == [failed]
+    assert brokers.coordinator.describe(GROUP) is None
+    brokers.check()
+
+
+PAID = TopicPartition("paid", 0)
+
+
+@pytest.mark.parametrize(
+    ("release", "read_expires", "other_expires"),
+    [("2.0", True, True), ("2.1", False, False), ("2.3", False, False), ("2.4", False, True), ("3.9", False, True)],
+)
+def test_what_expires_in_a_stable_group(release: str, read_expires: bool, other_expires: bool) -> None:
+    """All up to 2.0, nothing with KIP-211, then what no member reads (KIP-496)."""
+    brokers = Brokers(release, offsets_retention_minutes=10, offsets_retention_check_interval_ms=MINUTE_S * 1000)
+    consumer = Consumer(brokers).start()
+    brokers.run_for(10)
+    commit(brokers, {P0: 5, PAID: 6}, (consumer.member_id, consumer.generation, None))
+    brokers.run_for(9 * MINUTE_S)
+    assert fetched(brokers, P0, PAID) == [5, 6]
+    brokers.run_for(2.1 * MINUTE_S)
+    assert fetched(brokers, P0, PAID) == [None if read_expires else 5, None if other_expires else 6]
+    brokers.check()
+
+
+def test_nothing_expires_during_a_rebalance() -> None:
+    brokers = Brokers(offsets_retention_minutes=10, offsets_retention_check_interval_ms=MINUTE_S * 1000)
+    consumer = Consumer(brokers).start()
+    brokers.run_for(10)
+    commit(brokers, {P0: 5, PAID: 6}, (consumer.member_id, consumer.generation, None))
+    brokers.run_for(9 * MINUTE_S)
+    consumer.stop()
+    slow = Member(brokers, 1_200_000, session_ms=1_800_000)
+    slow.join()
+    brokers.run_for(7)
+    slow.sync()
+    Member(brokers).join()
+    assert described(brokers).state == GroupState.PREPARING_REBALANCE
+    brokers.run_for(4 * MINUTE_S)
+    assert fetched(brokers, P0, PAID) == [5, 6]
+    brokers.check()
+
+
+def test_an_offset_does_not_expire_while_the_next_one_is_stored() -> None:
+    """GroupMetadata.getExpiredOffsets leaves out pending commits."""
+    brokers = Brokers(offsets_retention_minutes=10, offsets_retention_check_interval_ms=MINUTE_S * 1000)
+    commit(brokers, {P0: 5})
+    brokers.scheduler.run_until(10 * MINUTE_S * 1_000_000 - 2_000)
+    assert commit(brokers, {P0: 6}) == {P0: NONE}
+    brokers.run_for(MINUTE_S)
+    assert fetched(brokers, P0) == [6]
+    brokers.check()
+
+
+def test_the_client_says_when_an_offset_expires() -> None:
+    """OffsetCommit up to version 4."""
+    brokers = Brokers(offsets_retention_minutes=10, offsets_retention_check_interval_ms=MINUTE_S * 1000)
+    for partition, expire_s in ((P0, 3 * MINUTE_S), (P1, 20 * MINUTE_S)):
+        asked = {partition: CommittedOffset(5, NO_LEADER_EPOCH, "", 0, expire_s * 1000)}
+        brokers.coordinator.commit(GROUP, NO_MEMBER, asked, lambda _: None)
+    brokers.run_for(2.9 * MINUTE_S)
+    assert fetched(brokers, P0, P1) == [5, 5]
+    brokers.run_for(0.2 * MINUTE_S)
+    assert fetched(brokers, P0, P1) == [None, 5]
+    brokers.run_for(16.8 * MINUTE_S)
+    assert fetched(brokers, P1) == [5]
+    brokers.run_for(0.2 * MINUTE_S)
+    assert fetched(brokers, P1) == [None]
+
+
+def test_offsets_of_a_group_of_another_kind_are_not_deleted() -> None:
+    """NON_EMPTY_GROUP: the coordinator knows only what consumers read (handleDeleteOffsets)."""
+    brokers = Brokers()
+    member = Member(brokers)
+    brokers.coordinator.join(GROUP, member.request()._replace(protocol_type="connect"), member.joined.append)
+    brokers.run_for(4)
+    assert brokers.coordinator.delete_offsets(GROUP, [P0]) == ErrorCode.NON_EMPTY_GROUP
+    assert brokers.coordinator.delete(GROUP) == ErrorCode.NON_EMPTY_GROUP
+
+
+def test_a_deleted_topic_takes_offsets_of_open_transactions_along() -> None:
+    brokers = Brokers()
+    asked = {P0: CommittedOffset(5, NO_LEADER_EPOCH, "", 0), PAID: CommittedOffset(6, NO_LEADER_EPOCH, "", 0)}
+    brokers.coordinator.commit(GROUP, NO_MEMBER, asked, lambda _: None, ProducerIdentity(7, 0))
+    brokers.run_for(0.1)
+    brokers.topics = {"paid"}
+    brokers.coordinator.on_topics_changed({TOPIC, "paid"})
+    brokers.end_transaction(7, is_commit=True)
+    assert fetched(brokers, P0, PAID) == [None, 6]
+    brokers.check()
+
+
+def test_a_load_ends_with_the_leadership() -> None:
+    brokers = Brokers()
+    commit(brokers, {P0: 5})
+    for leader in (1, 0, 1):
+        brokers.move(leader)
+        brokers.run_for(LOAD_US / 2e6)
+    assert brokers.coordinator.fetch(GROUP, [P0], stable=True) == LOADING
+    brokers.run_for(LOAD_US / 1e6)
+    assert fetched(brokers, P0) == [5]
+    assert brokers.coordinators[0].fetch(GROUP, [P0], stable=True) == ErrorCode.NOT_COORDINATOR
     brokers.check()
