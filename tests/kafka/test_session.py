@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -407,6 +408,7 @@ def test_a_reconnected_client_names_its_session_and_all_its_watches(world: World
     world.delete_behind("/d")
     _, (watches,) = reconnected()
     assert watches[1:] == (("/b",), ("/none",), ())
+    world.run(session.get_children("/c"))
     session.break_connection()
     world.server.expire(session.session_id, world.host.now_ms())
     old = session.session_id
@@ -416,4 +418,109 @@ def test_a_reconnected_client_names_its_session_and_all_its_watches(world: World
     assert asked.session_id == old
     # A new session is that of a new ZooKeeper client, which has seen nothing (ZooKeeperClient.reinitialize).
     assert again == ConnectRequest(0, 0, TIMEOUT_MS, 0, bytes(16), False)
-    assert wire.requests(SetWatches) == []
+    assert reconnected()[1] == []
+
+
+@pytest.mark.parametrize("way", ["close", "drop"])
+def test_a_client_that_has_ended_sends_nothing(world: World, way: str) -> None:
+    """ClientCnxn.disconnect: no ping, no reconnection; only a closed session is over for the server at once."""
+    session, old = world.session, world.session.session_id
+    link = session._link
+    assert link is not None
+    assert link.connection is not None
+    if way == "close":
+        world.run(session.close(), seconds=0.1)
+    else:
+        session.drop_connection()
+    world.sleep(0.1)
+    assert (old in world.server.sessions) == (way == "drop")
+    assert (session.closed, session.connected, session.is_cut, link.open) == (True, False, True, False)
+    assert link.connection.closed
+    wire = Wire(world)
+    session.break_connection()
+    world.sleep(30)
+    assert wire.sent == []
+
+
+def test_a_client_goes_by_the_timeout_that_the_server_grants_and_asks_for_its_own(world: World) -> None:
+    """ClientCnxn.onConnected: read timeout and pings; each ConnectRequest has that of the configuration again."""
+    process = Process(world.scheduler, "long")
+    session = ZooKeeperSession(process, world.host, timeout_ms=60_000)
+    started: list[tuple[bool, bool, int]] = []
+
+    async def start() -> None:
+        await session.start()
+        started.append((session.connected, session.session_id in world.server.sessions, session.timeout_ms))
+
+    process.spawn(start())
+    world.sleep(1)
+    assert started == [(True, True, 10_000)]
+    wire = Wire(world)
+    for _ in range(2):
+        session.break_connection()
+        world.sleep(3)
+    assert [one.timeout_ms for one in wire.requests(ConnectRequest)] == [60_000, 60_000]
+    world.session.drop_connection()
+    world.sleep(9)
+    times = [at_ms for at_ms, xid, _ in wire.sent if xid == -2]
+    assert [later - one for one, later in pairwise(times)] == [3333] * (len(times) - 1)
+    assert len(times) > 1
+
+
+def test_an_adopted_session_goes_on(world: World) -> None:
+    old = world.session.session_id
+    world.session.drop_connection()
+    process = Process(world.scheduler, "heir")
+    heir = ZooKeeperSession(process, world.host, timeout_ms=TIMEOUT_MS)
+    heir.adopt(old)
+    process.spawn(heir.start())
+    world.sleep(20)
+    assert (heir.session_id, heir.connected, old in world.server.sessions) == (old, True, True)
+
+
+def test_each_expired_session_is_waited_for_anew(world: World) -> None:
+    """Fail what waits, then go on when the next session is connected; so it is at each expiry."""
+    session, seen = world.session, list[tuple[str, bool, int]]()
+    session.after_new_session = lambda: seen.append(("after", session.connected, session.session_id))
+
+    async def go_on() -> None:
+        await session.call_across_sessions(GetData("/", False))
+        seen.append(("went on", session.connected, session.session_id))
+
+    async def give_up() -> None:
+        try:
+            await session.call_all([GetData("/", False), GetData("/", False)])
+        except SessionExpiredError:
+            seen.append(("gave up", session.connected, session.session_id))
+
+    old = [session.session_id]
+    for _ in range(2):
+        seen.clear()
+        world.network.cut("client", ADDRESS)
+        world.process.spawn(go_on())
+        world.process.spawn(give_up())
+        world.sleep(15)
+        assert (seen, old[-1] in world.server.sessions) == ([], False)
+        world.network.heal("client", ADDRESS)
+        world.sleep(15)
+        assert session.session_id not in old
+        assert sorted(seen) == [
+            ("after", True, session.session_id),
+            ("gave up", False, 0),
+            ("went on", True, session.session_id),
+        ]
+        old.append(session.session_id)
+
+
+def test_a_child_handler_is_called_for_a_new_child_and_a_lost_one(world: World) -> None:
+    session, seen = world.session, list[str]()
+    world.run(session.call(create_request("/a", b"")))
+    session.child_handlers["/a"] = lambda: seen.append("child")
+    session.data_handlers["/a"] = lambda kind: seen.append(kind.name)
+    for request in (create_request("/a/b", b""), Delete("/a/b", -1)):
+        world.run(session.get_children("/a"))
+        world.run(session.get_data("/a"))
+        world.run(session.call(request))
+    assert seen == ["child", "child"]
+    world.write_behind("/a", b"x")
+    assert seen == ["child", "child", "NODE_DATA_CHANGED"]

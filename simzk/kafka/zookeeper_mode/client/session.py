@@ -102,6 +102,7 @@ class ZooKeeperSession:
         self.process = process
         self.host = host
         self.access = host.access if access is None else access
+        self._asked_timeout_ms = timeout_ms  # the server may change it for a session (ClientCnxn.sessionTimeout)
         self.timeout_ms = timeout_ms
         self.session_id = 0
         self.last_session_id = 0
@@ -281,7 +282,7 @@ class ZooKeeperSession:
             host, self.process.name, lambda messages: self.process.deliver_last(partial(self._receive, link, messages))
         )
         self._link = link
-        request = ConnectRequest(0, self._last_zxid, self.timeout_ms, self.session_id, self._password, False)
+        request = ConnectRequest(0, self._last_zxid, self._asked_timeout_ms, self.session_id, self._password, False)
         host.send(link, 0, request)
         limit_ms = CONNECT_RETRY_MS if len(self._servers) == 1 else self.timeout_ms // len(self._servers)
         self.process.call_later(limit_ms * 1000, lambda: self._connect_again(link))
