@@ -317,6 +317,7 @@ def test_a_later_epoch_blocks_the_id_up_to_2_4() -> None:
         expected = TransactionState.PREPARE_COMMIT if blocks else TransactionState.ONGOING
         assert state_of(brokers) == expected
         assert decisions(brokers) == [[], [], []]
+        assert Producer(brokers).init() == CONCURRENT
 
 
 @pytest.mark.parametrize("request_", ["InitProducerId", "AddPartitionsToTxn", "EndTxn", "none"])
@@ -400,7 +401,7 @@ def test_each_transition_changes_what_it_says_and_nothing_else(is_commit: bool) 
     brokers.is_reachable = True
     brokers.run_for(LONG_S)
     note()
-    expect(f"COMPLETE_{kind}", before, (), 1)
+    expect(f"COMPLETE_{kind}", seen[-2].updated_ms + 20, (), 1)
     before = now_ms()
     assert producer.add(ORDERS[2]) == NONE
     note()
@@ -414,6 +415,49 @@ def test_each_transition_changes_what_it_says_and_nothing_else(is_commit: bool) 
     )
     assert producer.init(timeout_ms=20_000) == NONE
     assert (stored(brokers).timeout_ms, stored(brokers).epoch, stored(brokers).last_epoch) == (20_000, 2, -1)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "named", "answer"),
+    [
+        ((5, 4), (7, 5), (7, 6)),
+        ((5, 4), (7, 4), (7, 5)),  # a repeated request
+        ((5, 4), (7, 3), FENCED),
+        ((5, 4), (8, 5), FENCED),
+        ((5, -1), (7, 4), FENCED),
+        ((MAX_EPOCH - 1, MAX_EPOCH - 2), (7, MAX_EPOCH - 1), (101, 0)),
+        ((MAX_EPOCH - 1, MAX_EPOCH - 2), (7, MAX_EPOCH - 2), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_a_producer_that_names_its_id_and_epoch(
+    epochs: tuple[int, int], named: tuple[int, int], answer: tuple[int, int] | ErrorCode
+) -> None:
+    """TransactionMetadata.prepareIncrementProducerEpoch, and IllegalStateException where no epoch is left (KIP-360)."""
+    brokers = Brokers()
+    Producer(brokers).begin()
+    shard = brokers.coordinator._shard_of(ID)
+    assert not isinstance(shard, ErrorCode)
+    transaction = shard.transactions[ID]
+    transaction.stored = TransactionSnapshot(7, epochs[0], TIMEOUT_MS, last_epoch=epochs[1])
+    brokers.next_id = 100
+    producer = Producer(brokers, identity=ProducerIdentity(*named))
+    error = producer.init(names_itself=True)
+    assert (producer.identity if error == NONE else error) == answer
+
+
+def test_the_epoch_that_fences_is_given_to_nobody() -> None:
+    """Forget the epoch before (prepareFenceProducerEpoch): who names it did not ask for the present one."""
+    brokers = Brokers()
+    producer = Producer(brokers).begin()
+    first = producer.identity
+    assert first is not None
+    assert producer.init(names_itself=True) == producer.add(ORDERS[0]) == NONE
+    brokers.run_for(TIMEOUT_MS / 1000 + 15)
+    assert state_of(brokers) == TransactionState.COMPLETE_ABORT
+    for identity in (first, producer.identity):
+        assert Producer(brokers, identity=identity).init(names_itself=True) == FENCED
+    assert Producer(brokers).begin().identity == first._replace(epoch=3)
+    brokers.check()
 
 
 def test_a_loaded_transaction_is_aborted_after_its_timeout() -> None:
@@ -440,7 +484,10 @@ def test_only_the_present_coordinator_sends_markers() -> None:
     brokers.is_reachable = True
     brokers.run_for(0.01)
     assert decisions(brokers) == [[], [], []], "the log is being loaded"
+    brokers.run_for(0.011)
+    assert [(epoch, one.transactional_id) for _, epoch, one in brokers.coordinator.without_markers()] == [(4, ID)]
     brokers.run_for(LONG_S)
+    assert list(brokers.coordinator.without_markers()) == []
     assert [[one.coordinator_epoch for one in brokers.markers[partition]] for partition in ORDERS] == [[4]] * 3
     assert state_of(brokers) == TransactionState.COMPLETE_COMMIT
     brokers.check()
