@@ -381,3 +381,18 @@ def test_a_load_ends_with_the_leadership() -> None:
     assert fetched(brokers, P0) == [5]
     assert brokers.coordinators[0].fetch(GROUP, [P0], stable=True) == ErrorCode.NOT_COORDINATOR
     brokers.check()
+
+
+@pytest.mark.parametrize(("release", "is_kept"), [("0.9", False), ("0.10.0", False), ("0.10.1", True), ("3.9", True)])
+def test_a_group_whose_members_left_is_stored_or_removed(release: str, is_kept: bool) -> None:
+    """KAFKA-2720."""
+    brokers = Brokers(release)
+    member = Member(brokers, session_ms=20_000)
+    member.join()
+    brokers.run_for(4)
+    member.sync()
+    brokers.run_for(0.1)
+    member.leave()
+    brokers.run_for(0.1)
+    assert [record.value is not None for record in brokers.log.records] == [True, is_kept]
+    brokers.check()
