@@ -10,6 +10,7 @@ import pytest
 
 from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import ReplicaLogs
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.log.log import Log, first_difference
 from simzk.kafka.observation.records import UNEXPLAINED
 from simzk.kafka.protocol.errors import ErrorCode
@@ -18,7 +19,6 @@ from tests.kafka.clusters import quiet, state_fields, topic, watch
 from tests.kafka.test_truncation import leads, lose_by_early_isr, produce, ruled
 
 if TYPE_CHECKING:
-    from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.simulation import Monitor
 
 KEPT = "acknowledged records are in the log of every later leader"
@@ -247,6 +247,24 @@ def test_a_batch_without_an_epoch_may_be_lost_after_an_upgrade() -> None:
         ledger.acknowledge(1, partition, batch, 0, -1, 1, (1, 2))
         ledger.on_leader(2, partition, 1, Log())
         assert losses(c) == [(1, "KIP-101")]
+
+
+def test_a_batch_of_an_epoch_that_began_with_defects_may_be_lost_after_the_upgrade() -> None:
+    with KafkaCluster("1.1", 2) as c:
+        c.run_until_quiet()
+        topic(c, "t", {0: [1, 2]})
+        partition, ledger, old = TopicPartition("t", 0), c.record_ledger, Log()
+        for broker in (1, 2):
+            c.shutdown(broker)
+            c.run_until_quiet()
+            c.restart(broker, version="3.9")
+            c.run_until_quiet()
+        epoch = c.state("t", 0).leader_epoch
+        batches = [old.append(1, leader_epoch=one, identity=77 + one) for one in (0, epoch + 1)]
+        for batch in batches:
+            ledger.acknowledge(1, partition, batch, batch.leader_epoch, -1, 1, (1, 2))
+        ledger.on_leader(2, partition, epoch + 2, Log())
+        assert losses(c) == [(1, "KIP-279 or KAFKA-7128 or KIP-320"), (1, UNEXPLAINED)]
 
 
 def test_records_acknowledged_too_early_violate_the_invariant(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,6 +188,7 @@ class RecordLedger:
         self._unclean: dict[TopicPartition, int] = {}  # the epoch of the last leader that was elected uncleanly
         self._crashed: dict[TopicPartition, dict[int, _Crash]] = {}
         self._led_again: dict[TopicPartition, int] = {}  # the epoch that a leader went on with after a crash
+        self._defective: dict[TopicPartition, tuple[int, str]] = {}  # the last leader epoch that began with defects
         self._isr: dict[TopicPartition, tuple[int, ...]] = {}
         self._compacted: dict[TopicPartition, int] = {}
 
@@ -266,7 +267,7 @@ class RecordLedger:
     ) -> None:
         """Check that enough replicas have a batch that is acknowledged; a replica that crashed may have had it."""
         assert required <= len(replicas), "no batch has more copies than replicas"
-        if self._defects_of(batch) or partition in self._unclean:
+        if self._defects_of(partition, batch) or partition in self._unclean:
             return
         crashed, copies = self._crashed.get(partition, {}), 0
         for replica in replicas:
@@ -317,6 +318,8 @@ class RecordLedger:
         if crash is not None and crash.is_missed and self._newest.get(partition) == (leader_epoch, broker):
             self._led_again[partition] = leader_epoch
         self._newest[partition] = max(self._newest.get(partition, (leader_epoch, broker)), (leader_epoch, broker))
+        if defects := self._defects():
+            self._defective[partition] = leader_epoch, defects
         self._look_for_deleted(broker, partition, leader_epoch, log)
         if not (noted := self._noted.get(partition)):
             return
@@ -389,7 +392,7 @@ class RecordLedger:
                 self.logs_match.violate(
                     f"{partition} is committed up to {log.high_watermark} by broker {broker}, "
                     f"but broker {member} of its ISR differs at offset {offset}",
-                    issue=self._defects_of(find_batch(log, offset)),
+                    issue=self._defects_of(partition, find_batch(log, offset)),
                 )
 
     def _is_of_epoch_led_again(self, partition: TopicPartition, log: Log, offset: int) -> bool:
@@ -449,8 +452,16 @@ class RecordLedger:
             if partition.topic == topic:
                 self._deleted.setdefault(partition, {}).update(dict.fromkeys(appended))
         of_batches = (self._noted, self._gone, self._appended)
-        others = self._newest, self._unclean, self._crashed, self._led_again, self._isr, self._compacted
-        for noted in (*of_batches, *others):
+        others = (
+            self._newest,
+            self._unclean,
+            self._crashed,
+            self._led_again,
+            self._isr,
+            self._compacted,
+            self._defective,
+        )
+        for noted in (*of_batches, *others, self._defective):
             for partition in [one for one in noted if one.topic == topic]:
                 del noted[partition]
 
@@ -494,16 +505,18 @@ class RecordLedger:
         own = lost.crashed.get(leader)
         if (own is not None and own.is_missed) or self._led_again.get(partition) == lost.leader_epoch:
             return "crash without a controller"
-        return self._defects_of(lost.batch) or UNEXPLAINED
+        return self._defects_of(partition, lost.batch) or UNEXPLAINED
 
-    def _defects_of(self, batch: RecordBatch | None) -> str:
-        """Return the defects of the cluster's releases by which a batch may be lost; empty for none.
+    def _defects_of(self, partition: TopicPartition, batch: RecordBatch | None) -> str:
+        """Return the defects of the cluster's releases by which a batch may be lost or differ; empty for none.
 
-        Followers truncate a batch without a leader epoch to their high watermark (KIP-101). A leader of an old release
-        has appended it, or one at an old protocol, and it stays so after an upgrade.
+        After an upgrade the batches of earlier leader epochs are what they were. Followers truncate those without an
+        epoch to their high watermark (KIP-101): a leader of an old release appended them, or one at an old protocol.
         """
-        has_no_epoch = batch is not None and batch.leader_epoch == NO_EPOCH
-        return self._defects() or ("KIP-101" if has_no_epoch else "")
+        if (defects := self._defects()) or batch is None:
+            return defects
+        epoch, earlier = self._defective.get(partition, (NO_EPOCH, "KIP-101"))
+        return earlier if batch.leader_epoch <= epoch else ""
 
 
 class RecordInvariant:
