@@ -640,7 +640,10 @@ class DeadLeaveCaches(LastingCondition):
 
 
 class StoppingLeadersTold(LastingCondition):
-    """A broker in controlled shutdown is told that another one leads."""
+    """A broker in controlled shutdown is told that another one leads, once it has left the ISR by that.
+
+    Other changes of leaders meanwhile, such as the election of a preferred one, keep it in the ISR.
+    """
 
     name = "a broker that shuts down is told of the leaders after it"
     lasts_us = _SECOND_US
@@ -662,6 +665,7 @@ class StoppingLeadersTold(LastingCondition):
                     replica.state.leader == broker.id
                     and state is not None
                     and state.leader not in (NO_LEADER, broker.id)
+                    and broker.id not in state.isr
                 ):
                     yield broker.id, partition, state.leader
 
