@@ -50,6 +50,19 @@ def test_generations_rise_but_at_a_coordinator_that_was_replaced_unnoticed() -> 
     assert violated(ledger) == [ledger.generations]
 
 
+def test_a_group_without_offsets_may_be_removed_and_begin_anew() -> None:
+    ledger = ClientLedger()
+    synced(ledger, 3)
+    synced(ledger, 1)
+    ledger.on_heartbeat("group", 1, "a", broker=1, sent=ledger.moment())
+    ledger.on_commit_sent("group", ORDERS, 7)
+    ledger.on_committed("group", 1, ORDERS, 7, sent=ledger.moment())
+    synced(ledger, 2)
+    assert not violated(ledger)
+    synced(ledger, 1)
+    assert violated(ledger) == [ledger.generations]
+
+
 def test_an_old_generation_commits_nothing() -> None:
     ledger = ClientLedger()
     synced(ledger, 3)

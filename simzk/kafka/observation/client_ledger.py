@@ -5,6 +5,8 @@ Rules of this module (docs/reference/kafka.md §2.17 to §2.21):
     other request was sent. What overlaps may have either order, and what has no answer may have happened or not;
   - a generation is decided when a SyncGroup of it is answered: its assignments are stored then. Before, a generation
     that a coordinator has announced may be given again by the next one;
+  - a group without members and offsets is removed (GroupMetadataManager.cleanupGroupMetadata), and begins with
+    generation 1 again;
   - a coordinator that was replaced and does not know it goes on with its last generation in memory: it answers
     heartbeats and fetches of offsets, but commits nothing, because no follower acknowledges;
   - a transaction is in doubt if its commit was sent and not answered; then all of its records are read, or none. One
@@ -117,6 +119,10 @@ class _Group:
         self.attempted: dict[TopicPartition, set[int]] = {}
         self.committed: dict[TopicPartition, list[tuple[int, int, int]]] = {}  # moment, generation, offset
 
+    def begin_anew(self) -> None:
+        """Forget the generations: the group was removed."""
+        self.synced, self.by_broker, self.last_of = _Highest(), {}, {}
+
 
 class ClientLedger:
     """Promises to the clients of a cluster, and the violations among them.
@@ -181,6 +187,9 @@ class ClientLedger:
         known = self.group(group)
         self.counts["assignments of groups"] += 1
         highest = known.synced.before(sent)
+        if generation == 1 < highest and not known.committed:
+            known.begin_anew()
+            highest = generation
         if generation < highest and known.last_of.get(broker) != generation:
             self.generations.violate(
                 f"broker {broker} gives {member} of {group} generation {generation} after generation {highest}"
