@@ -104,7 +104,7 @@ class Step(NamedTuple):
     Args:
         session: which of the sessions that ever were is named; there may be none.
         epoch: -1, 0, 1 for the epoch of the session, 2 for the one after it.
-        learned: how many ids of topics the broker knows.
+        learned: how many ids of topics the broker has names for.
     """
 
     wait_ms: int
@@ -120,16 +120,19 @@ class Step(NamedTuple):
 
 STEPS = st.builds(
     Step,
-    st.sampled_from([0, 1, EVICTED_AFTER_MS // 2, EVICTED_AFTER_MS, EVICTED_AFTER_MS + 1]),
-    st.integers(0, 4),
-    st.sampled_from([-1, 0, 0, 0, 1, 1, 1, 1, 2]),
+    st.sampled_from([0, 0, 1, EVICTED_AFTER_MS - 1, EVICTED_AFTER_MS, EVICTED_AFTER_MS + 1]),
+    st.integers(0, 2),
+    st.sampled_from([0, 0, 1, 1, 1, 1, 1, 1, -1, 2]),
     st.lists(st.integers(0, 3), unique=True, max_size=4).map(tuple),
     st.lists(st.integers(0, 3), unique=True, max_size=2).map(tuple),
-    st.sampled_from([True, True, True, False]),
+    st.sampled_from([True] * 11 + [False]),
     st.booleans(),
-    st.integers(2, 4),
+    st.integers(1, 4),
     st.tuples(*[st.sampled_from(["", "", "records", "error", "watermark", "start"])] * 4),
 )
+
+
+NOTHING = ("",) * 4
 
 
 def key_of(number: int) -> FetchKey:
@@ -138,24 +141,54 @@ def key_of(number: int) -> FetchKey:
 
 @settings(max_examples=200)
 @given(st.integers(0, 4), st.integers(1, 2), st.lists(STEPS, min_size=1, max_size=12))
-@example(  # the partition that had records is served last; the response in the order of the session
+@example(  # the partition that had records is served last from then on; the session has them as 2, 1, 0
     1,
     1,
     [
-        Step(0, 0, 0, (0, 1, 2), (), True, False, 4, ("",) * 4),
-        Step(0, 0, 1, (), (), True, False, 4, ("records", "", "", "")),
-        Step(0, 0, 1, (), (), True, False, 4, ("records", "", "records", "")),
-        Step(0, 0, 1, (0,), (1,), True, False, 4, ("",) * 4),
+        Step(0, 0, 0, (0, 1, 2), (), True, False, 4, NOTHING),
+        Step(0, 0, 1, (), (), True, False, 4, ("", "", "records", "")),
+        Step(0, 0, 1, (), (), True, False, 4, NOTHING),
+        Step(0, 0, 1, (1,), (0,), True, False, 4, ("", "records", "", "")),
+        Step(0, 0, 1, (), (), True, False, 4, NOTHING),
     ],
 )
-@example(  # an id that was unknown gets its name later; a full request ends the session that it names
+@example(  # an id that was unknown gets its name later, and keeps it; a full request ends the session that it names
     2,
     1,
     [
         Step(0, 0, 0, (3,), (), True, False, 2, ("error",) * 4),
-        Step(0, 0, 1, (), (), True, False, 4, ("",) * 4),
-        Step(0, 0, 0, (0,), (), True, False, 4, ("",) * 4),
-        Step(0, 0, 1, (), (), True, False, 4, ("",) * 4),
+        Step(0, 0, 1, (), (), True, False, 4, NOTHING),
+        Step(0, 0, 1, (3,), (), True, False, -1, NOTHING),
+        Step(0, 0, 0, (0,), (), True, False, 4, NOTHING),
+        Step(0, 0, 1, (), (), True, False, 4, NOTHING),
+    ],
+)
+@example(  # a follower replaces a client's session, but no other follower's
+    1,
+    1,
+    [
+        Step(0, 9, 0, (0, 1), (), True, False, 4, NOTHING),
+        Step(0, 9, 0, (0,), (), True, True, 4, NOTHING),
+        Step(0, 9, 0, (0, 1, 2), (), True, True, 4, NOTHING),
+    ],
+)
+@example(  # a session that was last used exactly two minutes ago is not stale; a larger one may replace an older one
+    1,
+    1,
+    [
+        Step(0, 0, 0, (0, 1), (), True, False, 4, NOTHING),
+        Step(EVICTED_AFTER_MS, 0, 1, (), (), True, False, 4, NOTHING),
+        Step(0, 9, 0, (0, 1, 2), (), True, False, 4, NOTHING),
+        Step(1, 9, 0, (0, 1, 2), (), True, False, 4, NOTHING),
+        Step(1, 0, 1, (), (), True, False, 4, NOTHING),
+    ],
+)
+@example(
+    1,
+    1,
+    [
+        Step(0, 0, 0, (0, 1), (), True, False, 4, NOTHING),
+        Step(EVICTED_AFTER_MS, 9, 0, (0,), (), True, False, 4, NOTHING),
     ],
 )
 def test_sessions_are_those_of_the_real_cache(slots: int, shards: int, steps: list[Step]) -> None:
@@ -167,7 +200,8 @@ def test_sessions_are_those_of_the_real_cache(slots: int, shards: int, steps: li
     offsets = [Sent(0, 0)] * len(IDS)
     for at, step in enumerate(steps):
         now_ms += step.wait_ms
-        names.update({name: name * 2 for name in IDS[: step.learned]})
+        names.clear()  # a deleted topic has no name any more
+        names.update({name: name * 2 for name in IDS[: max(step.learned, 0)]})
         for number, news in enumerate(step.news):
             mark, start = offsets[number]
             offsets[number] = Sent(mark + (news == "watermark"), start + (news == "start"))
@@ -176,7 +210,7 @@ def test_sessions_are_those_of_the_real_cache(slots: int, shards: int, steps: li
             for number in step.asked
         }
         forgotten = [key_of(number) for number in step.forgotten]
-        session_id = known[step.session % len(known)] if known else 7
+        session_id = known[step.session % len(known)] if known and step.session < 9 else 7000
         shard, theirs = next(
             ((one, one.sessions[session_id]) for one in model if session_id in one.sessions), (model[0], None)
         )
