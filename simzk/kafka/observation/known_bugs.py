@@ -92,7 +92,7 @@ class Scene:
         self.registered_us: dict[int, int] = {}
         self.elected_us = 0
         self.deleting: dict[str, None] = {}
-        self._disturbed_us = -_CALM_US
+        self._disturbed_us = self._paused_us = -_CALM_US
         self._looked_us = -1
         self._versions: list[KafkaVersion] = []
         for broker in cluster.brokers.values():
@@ -120,18 +120,30 @@ class Scene:
 
     def is_calm(self, now_us: int) -> bool:
         """Return whether all links, processes and requests were undisturbed lately, as far as samples can tell."""
-        if now_us != self._looked_us:  # many conditions ask at one time
-            self._looked_us, host = now_us, self.cluster.zookeeper_host
-            if (
-                host.is_stopped
-                or host.is_frozen
-                or host.rules.active
-                or self.cluster.network.has_faults
-                or self.cluster.traffic.connections.faults
-                or any(broker.paused for broker in self.cluster.brokers.values())
-            ):
-                self._disturbed_us = now_us
+        self._look(now_us)
+        return now_us - max(self._disturbed_us, self._paused_us) >= _CALM_US
+
+    def writes_at_once(self, now_us: int) -> bool:
+        """Return whether nothing delayed what leaders propose lately: brokers beside the controller may be paused."""
+        self._look(now_us)
         return now_us - self._disturbed_us >= _CALM_US
+
+    def _look(self, now_us: int) -> None:
+        if now_us == self._looked_us:  # many conditions ask at one time
+            return
+        self._looked_us, host = now_us, self.cluster.zookeeper_host
+        paused = [broker.id for broker in self.cluster.brokers.values() if broker.paused]
+        if paused:
+            self._paused_us = now_us
+        if (
+            host.is_stopped
+            or host.is_frozen
+            or host.rules.active
+            or self.cluster.network.has_faults
+            or self.cluster.traffic.connections.faults
+            or self.cluster.controller in paused
+        ):
+            self._disturbed_us = now_us
 
     def _note_version(self, version: KafkaVersion) -> None:
         if version not in self._versions:
@@ -771,7 +783,7 @@ class IdleFollowersStay(StateCondition):
         if replica is None or (replica.state.leader, replica.state.leader_epoch) != (leader.id, after.leader_epoch):
             return
         # One that has caught up since the leader proposed its removal has done so lately, unless the proposal waited.
-        if not self.issue and not self.scene.is_calm(self.scene.now_us):
+        if not self.issue and not self.scene.writes_at_once(self.scene.now_us):
             return
         long_ago_us = self.scene.now_us - 1000 * leader.config.integer("replica.lag.time.max.ms")
         for broker in before.isr:
@@ -903,8 +915,17 @@ class WatermarkRises(LastingCondition):
     """The high watermark rises when all that count have the records."""
 
     name = "the high watermark rises when the ISR has the records"
+    kinds = frozenset({"records appended", "ISR shrunk", "ISR expanded"})
     lasts_us = _SECOND_US
     needs_calm = False
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._looked_us: dict[str, int] = {}  # when a leader had to look at the high watermark last, by partition
+
+    def on_event(self, event: Event) -> None:
+        """Note that a leader looks at a high watermark."""
+        self._looked_us[event.subject] = event.at_us
 
     @staticmethod
     def issue_of(version: KafkaVersion) -> str:
@@ -925,14 +946,13 @@ class WatermarkRises(LastingCondition):
                 yield broker.id, replica.partition, watermark
 
     def _common_end(self, leader: Broker, replica: Replica) -> int:
-        """Return the least log end offset of an ISR, and of followers that have caught up lately.
+        """Return the least log end offset of an ISR, and of followers that had caught up lately.
 
-        A leader looks only at appends, fetches and changes of the ISR whether one has done so lately. So in releases
-        without the bug all count that ever have.
+        A leader looks only at appends, fetches and changes of the ISR whether one has done so.
         """
         members = {*replica.state.isr, *(replica.proposed or ())}
-        lately_us = self.scene.now_us - leader.config.integer("replica.lag.time.max.ms") * 1000
-        since_us = lately_us if self.issue else NEVER_US + 1
+        lag_us = leader.config.integer("replica.lag.time.max.ms") * 1000
+        since_us = max(NEVER_US + 1, self._looked_us.get(str(replica.partition), NEVER_US) - lag_us)
         counted = [
             progress.log_end
             for broker, progress in replica.followers.items()
