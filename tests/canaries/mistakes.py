@@ -576,8 +576,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "an ISR proposal is dropped after an unexpected error": Mistake(
         "kafka/broker/isr_changes.py",
-        "return _OUTCOMES.get(error, ProposalOutcome.RETRY)\n",
-        "return _OUTCOMES.get(error, ProposalOutcome.PENDING)\n",
+        "    outcomes = np.full(len(errors), ProposalOutcome.RETRY, dtype=np.int8)\n",
+        "    outcomes = np.full(len(errors), ProposalOutcome.PENDING, dtype=np.int8)\n",
         "kafka/test_fencing.py::test_a_leader_retries_its_proposal_after_every_error_without_a_rule_of_its_own",
     ),
     "a replica that is offline becomes ineligible in every release": Mistake(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from simzk.kafka.broker.isr_changes import ProposalOutcome, outcome_of
+from simzk.kafka.broker.isr_changes import ProposalOutcome, outcomes_of
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.metadata.changes import PartitionUpdates, ReplicaStops
 from simzk.kafka.protocol.errors import ErrorCode
@@ -170,7 +170,8 @@ def test_other_replicas_keep_their_leader_epoch_in_a_reassignment(broker: Broker
 
 def test_a_leader_retries_its_proposal_after_every_error_without_a_rule_of_its_own() -> None:
     """Partition.handleAlterPartitionError retries by default, so that an unexpected error loses no ISR change."""
-    outcomes = {error: outcome_of(error) for error in ErrorCode}
+    codes = np.array(list(ErrorCode), dtype=np.int16)
+    outcomes = dict(zip(ErrorCode, outcomes_of(codes).tolist(), strict=True))
     assert {error for error, outcome in outcomes.items() if outcome == ProposalOutcome.PENDING} == {
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.INVALID_UPDATE_VERSION,

@@ -13,7 +13,7 @@ Rules of this module (Partition, AlterPartitionManager; KIP-497; docs/reference/
     the leader waits until the next LeaderAndIsr (KAFKA-12686);
   - a request that no controller answers is sent again after 50 ms, to the controller of that time; one that is rejected
     as a whole is made anew after 50 ms;
-  - the error of a partition decides about a retry (`outcome_of`; Partition.handleAlterPartitionError);
+  - the error of a partition decides about a retry (`outcomes_of`; Partition.handleAlterPartitionError);
   - up to 2.6 a leader writes the state znode, conditional on the version that it knows, with the controller epoch of
     the last LeaderAndIsr. Since 0.8.2 a write that fails counts as done if the znode holds the same data (KAFKA-1382);
     after another BADVERSION it does not write again until the next LeaderAndIsr, because each write would fail. Up to
@@ -97,17 +97,13 @@ _OUTCOMES = {
 }
 
 
-def outcome_of(error: ErrorCode) -> ProposalOutcome:
-    """Return how a leader reacts to an error; it retries after every error that has no rule of its own.
+def outcomes_of(errors: NDArray[np.int16]) -> NDArray[np.int8]:
+    """Return how a leader reacts to k errors, as `ProposalOutcome`; it retries after every error without a rule.
 
-    >>> [outcome_of(error).name for error in (ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REQUEST)]
+    >>> errors = np.array([ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REQUEST], dtype=np.int16)
+    >>> [ProposalOutcome(outcome).name for outcome in outcomes_of(errors)]
     ['RETRY', 'PENDING']
     """
-    return _OUTCOMES.get(error, ProposalOutcome.RETRY)
-
-
-def _outcomes_of(errors: NDArray[np.int16]) -> NDArray[np.int8]:
-    """Return `outcome_of` for k error codes."""
     outcomes = np.full(len(errors), ProposalOutcome.RETRY, dtype=np.int8)
     for error, outcome in _OUTCOMES.items():
         outcomes[errors == error] = outcome
@@ -184,7 +180,7 @@ class LeaderIsrs:
         """Handle the result of each proposal; return the places of those to be retried."""
         assert len(rows) == len(proposals.leader) == len(altered.errors) == len(altered.states.leader)
         replicas, pending = self._replicas, self._replicas.are_pending(rows, proposals)
-        outcomes, written = _outcomes_of(altered.errors), altered.states
+        outcomes, written = outcomes_of(altered.errors), altered.states
         committed = pending & (outcomes == ProposalOutcome.COMMITTED)
         committed &= (written.leader_epoch == proposals.leader_epoch) & (written.version >= proposals.version)
         replicas.commit(rows[committed], written.where(committed))

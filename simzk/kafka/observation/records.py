@@ -461,7 +461,7 @@ class RecordLedger:
             self._compacted,
             self._defective,
         )
-        for noted in (*of_batches, *others, self._defective):
+        for noted in (*of_batches, *others):
             for partition in [one for one in noted if one.topic == topic]:
                 del noted[partition]
 
